@@ -118,9 +118,10 @@ class Story(Document):
             for ns in [part["ns"]]
         ]
         parts = [f"<p><b>{escape(self.headline)}</b></p>", html.raw_table(["time", "", "", "what had it"], rows)]
-        for title, key in (("Doubtful", "doubts"), ("Not in the trace", "blind")):
-            if self.get(key):
-                listed = "".join(f"<li>{escape(str(line))}</li>" for line in self[key])
+        missing = [one["text"] for one in self.get("missing_events", [])] + list(self.get("blind", []))
+        for title, lines in (("Doubtful", self.get("doubts")), ("Not in the trace", missing)):
+            if lines:
+                listed = "".join(f"<li>{escape(str(line))}</li>" for line in lines)
                 parts.append(f"<p>{title}:</p><ul>{listed}</ul>")
         if self.get("advice"):
             listed = "".join(

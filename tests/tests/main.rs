@@ -55,6 +55,7 @@ mod live_fake;
 mod loss;
 mod lttng_kernel;
 mod missing;
+mod missing_events;
 mod modules;
 mod offline;
 mod portable_memory;

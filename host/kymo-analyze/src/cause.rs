@@ -9,6 +9,7 @@
 mod beside_idle;
 mod blocked;
 mod cpu;
+mod events;
 mod evidence;
 mod limit;
 mod ready;
@@ -22,6 +23,8 @@ use crate::event::{CallId, Interrupt};
 use crate::name::Name;
 use crate::span::Waker;
 
+pub(crate) use events::is_by_timer;
+pub use events::{AnswerPart, EventKind, MissingEvent, MissingEvents};
 pub use evidence::{Evidence, Machine, QUOTA_TIMER};
 pub(crate) use limit::group_text;
 pub use limit::{Group, GroupFound, Limit};

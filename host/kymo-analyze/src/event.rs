@@ -143,6 +143,8 @@ pub enum Event {
     Switch {
         /// The thread that ran.
         prev: i32,
+        /// Its name; may be empty.
+        prev_name: Name,
         /// Its priority.
         prev_prio: Option<i16>,
         /// How it leaves.
@@ -205,8 +207,10 @@ pub enum Event {
     },
     /// A thread has another name.
     Rename {
-        /// The thread.
-        tid: i32,
+        /// The thread; newer kernels do not tell it.
+        tid: Option<i32>,
+        /// The name before; may be empty.
+        old: Name,
         /// The name.
         name: Name,
     },
@@ -216,7 +220,7 @@ pub enum Event {
         tid: i32,
         /// Its number before.
         old_tid: i32,
-        /// The program's file name without directories.
+        /// The program's file name without directories; empty where it has none.
         name: Name,
     },
     /// A thread begins to end.

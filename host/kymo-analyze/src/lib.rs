@@ -75,6 +75,6 @@ pub use record::{Class, Field, Head, Record, ValueKind};
 pub use series::{QUANTILES, Quantile, Sample, Series};
 pub use sink::Sink;
 pub use span::{CallSpan, Context, CpuSpan, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
-pub use state::{Call, Cpu, Frame, STATE_VERSION, Since, State, Thread, Threads};
+pub use state::{Call, Cpu, Frame, Identity, STATE_VERSION, Since, State, Thread, Threads};
 pub use stats::{LEVELS_MAX, Level, Stats, StatsRow, Writer};
 pub use units::{duration, priority, signed_duration};

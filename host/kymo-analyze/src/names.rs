@@ -46,6 +46,7 @@ const RULES: &[Rule] = &[
             &["prev_prio"],
             &["next_prio"],
             &["next_comm"],
+            &["prev_comm"],
         ],
     ),
     rule(Form::Waking, &["sched_waking"], 1, WAKE),
@@ -60,9 +61,10 @@ const RULES: &[Rule] = &[
         &[&["parent_tid", "parent_pid"], &["child_tid", "child_pid"], &["child_comm"], &["child_pid"]],
     ),
     rule(Form::Create, &["task_newtask", "kymo_statedump_task_newtask"], 2, &[TID, &["clone_flags"], &["comm"]]),
-    rule(Form::Rename, &["task_rename", "kymo_statedump_task_rename"], 2, &[TID, &["newcomm"]]),
+    // Newer kernels do not tell the thread.
+    rule(Form::Rename, &["task_rename", "kymo_statedump_task_rename"], 1, &[&["newcomm"], TID, &["oldcomm"]]),
     // The saved command lines of an imported trace.
-    rule(Form::Rename, &["kymo_statedump_thread_name"], 2, &[TID, &["name"]]),
+    rule(Form::Rename, &["kymo_statedump_thread_name"], 2, &[&["name"], TID]),
     rule(
         Form::Exec,
         &["sched_process_exec", "kymo_statedump_process_exec"],
@@ -169,6 +171,16 @@ pub struct Facts {
     pub signals: bool,
     /// Moves of threads from CPU to CPU.
     pub migrations: bool,
+    /// Calls of high-resolution timers.
+    pub timer_calls: bool,
+    /// Idle states of processors.
+    pub idle_states: bool,
+    /// Frequencies of processors.
+    pub frequencies: bool,
+    /// New threads.
+    pub creations: bool,
+    /// New names of threads.
+    pub renames: bool,
     /// The clocks of several machines, or traces, that are not one clock.
     pub mixed_clocks: bool,
 }
@@ -268,9 +280,14 @@ impl Vocabulary {
             Form::Call(_) | Form::CallByNumber => facts.calls = true,
             Form::IrqsOff | Form::PreemptOff => facts.off = true,
             Form::HrtimerStart => facts.timers = true,
+            Form::HrtimerEnter => facts.timer_calls = true,
+            Form::Idle => facts.idle_states = true,
+            Form::Frequency => facts.frequencies = true,
             Form::Fault { .. } => facts.faults = true,
             Form::Signal => facts.signals = true,
             Form::Migrate => facts.migrations = true,
+            Form::Fork | Form::Create => facts.creations = true,
+            Form::Rename => facts.renames = true,
             _ => {}
         }
     }

@@ -71,6 +71,7 @@ impl Plan {
                 prev_prio: fields.prio(3),
                 next_prio: fields.prio(4),
                 next_name: fields.name(5),
+                prev_name: fields.name(6),
             },
             Form::Waking => fields.wake(Wake::Waking)?,
             Form::Wakeup => fields.wake(Wake::Wakeup)?,
@@ -107,7 +108,7 @@ impl Plan {
                 same_process: fields.word(1) & CLONE_THREAD != 0,
                 name: fields.name(2),
             },
-            Form::Rename => Event::Rename { tid: fields.tid(0)?, name: fields.name(1) },
+            Form::Rename => Event::Rename { name: fields.name(0), tid: fields.tid(1), old: fields.name(2) },
             Form::Exec => {
                 let tid = fields.tid(0)?;
                 Event::Exec { tid, old_tid: fields.tid(1).unwrap_or(tid), name: fields.file_name(2) }
@@ -230,7 +231,9 @@ impl<R: Record> View<'_, R> {
             position => self.record.text(position.into()),
         };
         text.map_or_else(Name::default, |path| {
-            let file = path.rsplit('/').next().unwrap_or_default();
+            // The kernel alone knows how it calls a program that has no path.
+            let is_nameless = path.starts_with("/dev/fd/");
+            let file = path.rsplit('/').next().filter(|_| !is_nameless).unwrap_or_default();
             let end = (0..=COMM_BYTES.min(file.len())).rev().find(|&end| file.is_char_boundary(end));
             Name::new(&file[..end.unwrap_or(0)])
         })

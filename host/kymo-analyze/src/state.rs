@@ -19,4 +19,4 @@ pub use encode::VERSION as STATE_VERSION;
 pub(crate) use machine::CPUS_MAX;
 pub use machine::State;
 pub(crate) use sched::futex_waits;
-pub use thread::{Call, Thread, Threads};
+pub use thread::{Call, Identity, Thread, Threads};

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{Item, Trace, parse};
-use kymo_analyze::cause::{Asked, Cause, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
+use kymo_analyze::cause::{Asked, Cause, EventKind, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
 use kymo_analyze::explain::{Note, Question, Scene, Story, StoryRow, StoryStyle, Symbols};
 use kymo_analyze::{
     Act, BudgetPart, CallId, Context, CpuSpan, Distribution, Doing, Doubt, Head, History, Key, Latency, Level, Number,
@@ -64,14 +64,18 @@ fn what_a_story_says_of_a_stretch_is_of_all_its_records_and_not_of_those_that_it
     let silence = story.silence.as_ref().map_or(0, |gap| gap.to.abs_diff(gap.from));
     assert!(silence <= 1000, "{:?}", story.silence);
     assert!(story.rows.iter().any(|row| matches!(row, StoryRow::Skipped(_))), "{:#?}", story.rows);
-    assert!(!story.blind.iter().any(|line| line.contains("page faults")), "{:?}", story.blind);
+    assert!(!missing(&story).contains(&EventKind::PageFaults), "{:?}", story.missing_events);
 
     // The same time without events of faults: the story says that they are missing.
     let event = |at: u64| format!("{} 0:7 app:step number={at}\n", at * 1000);
     let story = story_of(&(switch.to_owned() + &(1..RECORDS).map(event).collect::<String>()));
     let budget: Vec<_> = story.budget.iter().map(|slice| (slice.kind, slice.ns)).collect();
     assert_eq!((budget, story.faults), (vec![("own", WHOLE_NS)], 0));
-    assert!(story.blind.iter().any(|line| line.contains("record with -k faults")), "{:?}", story.blind);
+    assert!(missing(&story).contains(&EventKind::PageFaults), "{:?}", story.missing_events);
+}
+
+fn missing(story: &Story) -> Vec<EventKind> {
+    story.missing_events.iter().map(|missing| missing.kind).collect()
 }
 
 #[test]

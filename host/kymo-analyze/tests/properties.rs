@@ -46,6 +46,7 @@ fn switch() -> impl Strategy<Value = Event> {
         leaves,
         next,
         next_name: Name::new("n"),
+        prev_name: Name::new("n"),
         next_prio: None,
     })
 }

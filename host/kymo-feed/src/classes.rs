@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Classes of records: what their names mean, where their fields are, and which thread they name.
 
-use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, State, ValueKind, Vocabulary};
+use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, ValueKind, Vocabulary};
 use kymo_ctf::read::{FieldInfo, FieldKind, Record, RecordPart, Trace, Value};
 
 use crate::environment::{architecture_of, is_old_lttng};
@@ -132,16 +132,12 @@ impl Classes {
         self.known[class].plan.as_ref()?.decode(payload)
     }
 
-    /// Moves a state by a record.
-    pub fn apply(&self, record: &Record<'_>, state: &mut State) {
+    /// Where and when a record was written, and what it says of the state.
+    pub fn decode(&self, record: &Record<'_>) -> (Head, Option<Event>) {
         let known = &self.known[self.of(record)];
         let fields = record.fields().unwrap_or_default();
         let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: known.tid_of(fields, record) };
-        match known.event_of(fields, record) {
-            Some(event) => state.apply(&head, &event, &mut ()),
-            None if head.tid.is_some() && is_by_writer(record.stream) => state.pass(&head, &mut ()),
-            None => {}
-        }
+        (head, known.event_of(fields, record))
     }
 
     /// Which class a record is of.
@@ -179,7 +175,8 @@ fn kind(kind: &FieldKind<'_>) -> ValueKind {
 
 /// Beginnings of the names of streams with the state dump and with samples: their records tell of threads, they are not
 /// written by them.
-const ABOUT_THREADS: [&str; 2] = ["state_", "samples_"];
+const ABOUT_THREADS: [&str; 2] = ["state_", SAMPLES];
+const SAMPLES: &str = "samples_";
 
 /// The event of samples.
 pub const SAMPLE: &str = "perf:cpu-clock";
@@ -187,6 +184,11 @@ pub const SAMPLE: &str = "perf:cpu-clock";
 /// Whether records of a stream were written by the thread that they name, when it ran.
 pub fn is_by_writer(stream: &str) -> bool {
     !ABOUT_THREADS.iter().any(|begin| stream.starts_with(begin))
+}
+
+/// Whether a stream has samples.
+pub fn is_of_samples(stream: &str) -> bool {
+    stream.starts_with(SAMPLES)
 }
 
 /// Times beyond 1678 to 2262 are taken as the end of that.

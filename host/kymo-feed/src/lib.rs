@@ -10,7 +10,7 @@ mod fields;
 mod missing;
 mod walk;
 
-pub use classes::{Classes, SAMPLE, clamp, is_by_writer};
+pub use classes::{Classes, SAMPLE, clamp, is_by_writer, is_of_samples};
 pub use environment::architecture;
 pub use fields::Payload;
 pub use missing::Missing;

@@ -9,5 +9,5 @@ mod explained;
 mod watching;
 
 pub use cluster::{Spike, clusters};
-pub use explained::{Budget, BudgetPart, Causes, Cluster, Level, Period, Watching};
+pub use explained::{Budget, BudgetPart, Causes, Cluster, Level, MissingKind, Period, Watching};
 pub use watching::watching;

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use kymo_lab::causes::{Budget, BudgetPart, Causes, Cluster, Level, Period, Watching};
+use kymo_lab::causes::{Budget, BudgetPart, Causes, Cluster, Level, MissingKind, Period, Watching};
 use kymo_lab::{Ended, Floor, Overflow, Record, ResultSource, Series, Severity, Thread, Worst, caveat, import};
 use kymo_testing::schema::check;
 use serde_json::{Map, Value};
@@ -46,6 +46,7 @@ fn full() -> Record {
     record.causes = Some(Causes {
         level: Level::Tracepoints,
         cannot_see: vec!["x".into()],
+        missing_events: vec![MissingKind { kind: "page_faults".into(), text: "x".into() }],
         asked: 20,
         explained: 1,
         unexplained: vec!["x".into()],

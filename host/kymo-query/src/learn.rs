@@ -1,276 +1,208 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes what a trace tells of threads out of its records, and adds names and processes to records that only have a
-//! tid.
+//! Adds names and processes to records that only have a tid: those that the machine's state has [spec/analyze.md 3.1].
 //!
-//! By the kernel's own names of events and fields (`sched:sched_switch`, `prev_pid`) and by LTTng's (`sched_switch`,
-//! `prev_tid`).
+//! Knows nothing of its own that an earlier record has told: so it does not matter where reading begins.
 
-use kymo_analyze::{Context, State};
-use kymo_ctf::read::{Fields, Item, Loss, Number, Reader, Record, Trace, Value};
+use std::collections::HashMap;
 
-use crate::known::{Threads, Who};
+use kymo_analyze::{Context, Doing, Event, Identity, State};
+use kymo_ctf::read::{Item, Loss, Reader, Record, Trace, Value};
+
+use crate::machines::Machines;
 
 /// The state dump stands at the beginning of a trace. After so many records it is not looked for any more.
 const DUMP_RECORDS_MAX: u64 = 4_000_000;
 
-/// `clone`'s flag for a thread of the same process.
-const CLONE_THREAD: i128 = 0x1_0000;
-
-/// States in which the kernel switches away from a thread for the last time: zombie and dead, by its own values and
-/// LTTng's.
-const DEAD: i128 = 0xF0;
-
 /// So many switches must follow from the ones before until they are believed to be all.
-const CHAINED_MIN: u32 = 8;
+const CHAINED_MIN: u64 = 8;
 
-/// What an event says of threads.
+/// CPUs whose idle threads have names of their own.
+const CPUS_MAX: u32 = 8192;
+
+/// Characters of a thread's name in the kernel.
+const NAME_BYTES_MAX: usize = 15;
+
+/// The event of a state dump that names a thread, and the one behind the last of them.
+const DUMP: &str = "lttng_statedump_process_state";
+const DUMP_END: &str = "lttng_statedump_end";
+
+/// Events that tell of threads, without the system in front.
+const TELLS: [&str; 14] = [
+    DUMP,
+    DUMP_END,
+    "kymo_statedump_thread_name",
+    "sched_switch",
+    "task_newtask",
+    "kymo_statedump_task_newtask",
+    "sched_process_fork",
+    "sched_wakeup_new",
+    "sched_process_exec",
+    "kymo_statedump_process_exec",
+    "task_rename",
+    "kymo_statedump_task_rename",
+    "sched_process_exit",
+    "sched_process_free",
+];
+
+/// What is known of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tells {
-    Dump,
-    DumpEnd,
-    /// The saved command lines of an imported trace: a name, and no process.
-    Named,
-    Switch,
-    Create,
-    Fork,
-    WakeNew,
-    Exec,
-    Rename,
-    Exit,
-    Free,
-}
-
-impl Tells {
-    fn by_name(name: &str) -> Option<Self> {
-        let name = name.strip_prefix("sched:").or_else(|| name.strip_prefix("task:")).unwrap_or(name);
-        Some(match name {
-            "lttng_statedump_process_state" => Self::Dump,
-            "lttng_statedump_end" => Self::DumpEnd,
-            "kymo_statedump_thread_name" => Self::Named,
-            "sched_switch" => Self::Switch,
-            "task_newtask" | "kymo_statedump_task_newtask" => Self::Create,
-            "sched_process_fork" => Self::Fork,
-            "sched_wakeup_new" => Self::WakeNew,
-            "sched_process_exec" | "kymo_statedump_process_exec" => Self::Exec,
-            "task_rename" | "kymo_statedump_task_rename" => Self::Rename,
-            "sched_process_exit" => Self::Exit,
-            "sched_process_free" => Self::Free,
-            _ => return None,
-        })
-    }
+pub struct Who<'a> {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its name; empty where it is not known.
+    pub name: &'a str,
 }
 
 /// What is known of the threads of several traces.
-pub struct Learn(Vec<Option<Machine>>);
+pub struct Learn {
+    machines: Machines,
+    /// By trace; none where it has no events that tell of threads.
+    traces: Vec<Option<TraceThreads>>,
+    /// Who leaves a CPU by the record that was taken last.
+    leaving: Option<(u32, Identity)>,
+    /// By CPU: the name of its idle thread. All idle threads have tid 0.
+    idle: Vec<String>,
+}
 
-/// The machine that one trace is of.
-struct Machine {
-    /// By event.
-    tells: Vec<Option<Tells>>,
+/// What a trace's own records and contexts have of threads.
+struct TraceThreads {
     /// By event: where its common context has the kernel's number of the thread.
     tids: Vec<Option<usize>>,
     /// By event: its records say all that there is to know of their thread, also where that is nothing.
     says_all: Vec<bool>,
-    threads: Threads,
-    /// A switch that was shown, and holds for the records behind it.
-    switch: Option<Switch>,
-    /// How many switches began with the thread that the one before had ended with. `None` when one did not: where
-    /// switches are left out (a trace of chosen processes only), what runs on a CPU is not known.
-    chained: Option<u32>,
+    /// The first state dump: its threads existed before it.
+    dump: Dump,
+    /// Newest time of a record, ns.
+    now: i128,
 }
 
-struct Switch {
-    cpu: Option<u32>,
-    before: u32,
-    is_dead: bool,
-    next: u32,
+/// The threads of a state dump.
+#[derive(Default)]
+struct Dump {
+    threads: HashMap<u32, Identity>,
+    /// Time of its last record, ns: from there on the state has them.
+    end: Option<i128>,
 }
 
 impl Learn {
     /// Knows what the first state dump of each trace says. `None` where no trace has events that tell of threads.
     pub fn new(traces: &[Trace]) -> Option<Self> {
-        let machines: Vec<_> = traces.iter().map(Machine::new).collect();
-        machines.iter().any(Option::is_some).then_some(Self(machines))
+        if !tell_of_threads(traces) {
+            return None;
+        }
+        let machines = Machines::new(traces);
+        let mut learn = Self { machines, traces: Vec::new(), leaving: None, idle: Vec::new() };
+        learn.add(traces);
+        Some(learn)
     }
 
     /// Knows what the records before have told, which are not shown.
     pub fn begin(&mut self, state: &State) {
-        self.0.iter_mut().flatten().for_each(|machine| machine.begin(state));
+        self.machines.begin(state);
     }
 
     /// Goes on with the same machines, whose traces may know more events now; there may be more of them, behind.
     pub fn renew(&mut self, traces: &[Trace]) {
-        for (machine, trace) in self.0.iter_mut().zip(traces) {
-            for machine in machine.iter_mut() {
-                (machine.tells, machine.tids) = (tells(trace), tids(trace));
-                machine.says_all = says_all(trace);
+        self.machines.renew(traces);
+        for (known, trace) in self.traces.iter_mut().zip(traces) {
+            if let Some(known) = known {
+                (known.tids, known.says_all) = (tids(trace), says_all(trace));
             }
         }
-        let known = self.0.len();
-        self.0.extend(traces.iter().skip(known).map(Machine::new));
+        self.add(traces);
+    }
+
+    /// Traces behind those that are known.
+    fn add(&mut self, traces: &[Trace]) {
+        for (number, trace) in traces.iter().enumerate().skip(self.traces.len()) {
+            let tells = || TraceThreads {
+                tids: tids(trace),
+                says_all: says_all(trace),
+                dump: Dump::read(trace, number, &self.machines),
+                now: i128::MIN,
+            };
+            let tells = tells_of_threads(trace).then(tells);
+            self.traces.push(tells);
+        }
     }
 
     /// Learns from a record, and adds what is known of its thread to it.
     pub fn record<'a>(&'a mut self, record: &mut Record<'a>) {
-        if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
-            machine.learn(record);
-            machine.complete(record);
-        }
+        self.take(record);
+        self.complete(record);
     }
 
     /// As [`Learn::record`]. What the record's thread and its process are called, as far as the kernel's records or a
     /// state dump have told it: a program's own records have the name that the program had at first. A record of a
     /// forked child, which still has its parent's number, gets its own.
     pub fn named_record<'a>(&'a mut self, record: &mut Record<'a>) -> Option<(String, String)> {
-        let machine = self.0.get_mut(record.trace).and_then(Option::as_mut)?;
-        machine.learn(record);
-        let (own, pid) = (machine.tid_of(record), machine.forked_of(record).or(record.vpid));
-        let of_program = pid.zip(record.vtid);
-        let names = machine.names(own, of_program);
+        self.take(record);
+        let tid = self.tid_of(record);
+        let pid = self.forked_of(record).or(record.vpid);
+        let names = self.names(record, tid, pid);
         record.vpid = pid;
-        machine.complete(record);
+        self.complete(record);
         names
     }
 
     /// As [`Learn::named_record`], without the names.
     pub fn whole_record<'a>(&'a mut self, record: &mut Record<'a>) {
-        if let Some(machine) = self.0.get_mut(record.trace).and_then(Option::as_mut) {
-            machine.learn(record);
-            record.vpid = machine.forked_of(record).or(record.vpid);
-            machine.complete(record);
-        }
+        self.take(record);
+        record.vpid = self.forked_of(record).or(record.vpid);
+        self.complete(record);
     }
 
     /// All threads that are known now: number, and what is known of it.
     pub fn all(&self) -> impl Iterator<Item = (u32, Who<'_>)> {
-        self.0.iter().flatten().flat_map(|machine| machine.threads.all())
+        let of_state = self.machines.states().iter().flat_map(State::threads).filter_map(|thread| {
+            let name = thread.name.as_str();
+            let is_known = thread.doing != Doing::Ended && (thread.process.is_some() || !name.is_empty());
+            let tid = u32::try_from(thread.tid).ok().filter(|_| is_known)?;
+            Some((tid, Who { pid: thread.process.and_then(small), name }))
+        });
+        let of_dumps = self.traces.iter().enumerate().flat_map(move |(number, trace)| {
+            let dump =
+                trace.iter().filter(|trace| trace.dump.is_ahead(trace.now)).flat_map(|trace| &trace.dump.threads);
+            dump.filter(move |(tid, _)| self.machines.state(number).thread(tid.cast_signed()).is_none())
+                .map(|(tid, dumped)| (*tid, who(dumped)))
+        });
+        of_state.chain(of_dumps)
     }
 
     /// Forgets what a loss makes doubtful.
     pub fn loss(&mut self, loss: &Loss<'_>) {
-        if let Some(machine) = self.0.get_mut(loss.trace).and_then(Option::as_mut) {
-            machine.take_switch();
-            machine.threads.lost(loss.cpu);
-        }
-    }
-}
-
-impl Machine {
-    fn new(trace: &Trace) -> Option<Self> {
-        let tells = tells(trace);
-        let has_dump = tells.contains(&Some(Tells::Dump));
-        let is_of_use = tells.iter().any(Option::is_some);
-        let (tids, says_all) = (tids(trace), says_all(trace));
-        let mut machine = Self { tells, tids, says_all, threads: Threads::default(), switch: None, chained: Some(0) };
-        if has_dump {
-            machine.read_dump(trace);
-        }
-        is_of_use.then_some(machine)
+        self.leaving = None;
+        self.machines.lost(loss);
     }
 
-    fn begin(&mut self, state: &State) {
-        let number = |number: i32| u32::try_from(number).ok();
-        for thread in state.threads().filter(|thread| !thread.name.is_empty() || thread.process.is_some()) {
-            if let Some(tid) = number(thread.tid) {
-                self.threads.known(tid, thread.process.and_then(number), thread.name.as_str());
-            }
-        }
-        self.chained = state.chained_switches().map(|chained| chained.try_into().unwrap_or(u32::MAX));
-        for cpu in state.cpus() {
-            match cpu.current {
-                Context::Thread(tid) => number(tid).into_iter().for_each(|tid| self.threads.runs(tid, cpu.number)),
-                Context::Idle => self.threads.runs(0, cpu.number),
-                Context::Unknown | Context::Interrupt(_) => {}
-            }
-        }
+    fn of(&self, record: &Record<'_>) -> Option<&TraceThreads> {
+        self.traces.get(record.trace)?.as_ref()
     }
 
-    /// Reads up to the end of the first dump: its threads existed before it.
-    fn read_dump(&mut self, trace: &Trace) {
-        let mut reader = Reader::new(std::slice::from_ref(trace));
-        let mut records = 0;
-        while let Some(item) = reader.next() {
-            let Item::Record(record) = item else { continue };
-            match self.tells[record.event_position] {
-                Some(Tells::Dump) => self.dumped(&record.payload),
-                Some(Tells::DumpEnd) => return,
-                _ => {}
+    /// Moves the state by a record. Its own thread is the one that leaves by it, as it was before.
+    fn take(&mut self, record: &Record<'_>) {
+        let (head, event) = self.machines.decode(record);
+        self.leaving = match event {
+            Some(Event::Switch { prev, prev_name, .. }) => {
+                let state = self.machines.state(record.trace);
+                let mut identity = state.thread(prev).map(|thread| thread.identity()).unwrap_or_default();
+                identity.call(prev_name, state.allows_new_names());
+                u32::try_from(prev).ok().map(|prev| (prev, identity))
             }
-            records += 1;
-            if records >= DUMP_RECORDS_MAX {
-                return;
-            }
-        }
-    }
-
-    fn dumped(&mut self, fields: &Fields<'_>) {
-        if let (Some(tid), Some(pid), Some(name)) = (id(fields, "tid"), id(fields, "pid"), fields.get("name")) {
-            text(&name, |name| self.threads.dumped(tid, pid, name));
-        }
-    }
-
-    fn learn(&mut self, record: &Record<'_>) {
-        self.take_switch();
-        match self.tells[record.event_position] {
-            // A program's event that has such a name tells nothing of the kernel.
-            Some(tells) if record.packet_context.get("vpid").is_none() => self.take(tells, record),
-            _ => {
-                if let (Some(pid), Some(tid)) = (record.vpid, record.vtid) {
-                    self.threads.program(pid, record.procname, tid);
-                }
-            }
-        }
-    }
-
-    fn take(&mut self, tells: Tells, record: &Record<'_>) {
-        let fields = &record.payload;
-        match (tells, own_id(fields)) {
-            (Tells::Dump, _) => self.dumped(fields),
-            (Tells::Switch, _) => self.switch(record),
-            (Tells::Create, _) => self.create(record),
-            (Tells::Fork, _) => self.fork(fields),
-            (Tells::Rename, _) => self.rename(record),
-            (Tells::WakeNew, Some(tid)) => named(fields, "comm", |name| self.threads.named(tid, name)),
-            (Tells::Exec, Some(tid)) => {
-                let old = id(fields, "old_tid").or_else(|| id(fields, "old_pid"));
-                named(fields, "filename", |name| self.threads.executed(tid, old, name));
-            }
-            (Tells::Exit, Some(tid)) => {
-                named(fields, "comm", |name| self.threads.named(tid, name));
-                self.threads.exiting(tid);
-            }
-            (Tells::Free, Some(tid)) => self.threads.freed(tid),
-            (Tells::Named, Some(tid)) => named(fields, "name", |name| self.threads.renamed(tid, name)),
-            (Tells::DumpEnd | Tells::Named | Tells::WakeNew | Tells::Exec | Tells::Exit | Tells::Free, _) => {}
-        }
-    }
-
-    fn switch(&mut self, record: &Record<'_>) {
-        let fields = &record.payload;
-        let thread = |lttng, kernel| id(fields, lttng).or_else(|| id(fields, kernel));
-        let (Some(before), Some(next)) = (thread("prev_tid", "prev_pid"), thread("next_tid", "next_pid")) else {
-            return;
+            _ => None,
         };
-        named(fields, "prev_comm", |name| self.threads.named(before, name));
-        named(fields, "next_comm", |name| self.threads.named(next, name));
-        if let Some(ran) = record.cpu.and_then(|cpu| self.threads.running(cpu)) {
-            self.chained = self.chained.filter(|_| ran == before).map(|chained| chained.saturating_add(1));
+        self.machines.apply(record, &head, event.as_ref());
+        if let Some(Some(trace)) = self.traces.get_mut(record.trace) {
+            trace.now = trace.now.max(record.ns);
         }
-        let state = fields.get("prev_state").and_then(|state| integer(&state));
-        let is_dead = state.is_some_and(|state| state & DEAD != 0);
-        self.switch = Some(Switch { cpu: record.cpu, before, is_dead, next });
-    }
-
-    /// A switch's own record is still of the thread that leaves; what is behind it is of the next.
-    fn take_switch(&mut self) {
-        if let Some(Switch { cpu, before, is_dead, next }) = self.switch.take() {
-            self.threads.switched(cpu, before, is_dead, next);
+        if let Some(cpu) = record.cpu.filter(|cpu| *cpu < CPUS_MAX && *cpu as usize >= self.idle.len()) {
+            self.idle.extend((self.idle.len()..=cpu as usize).map(|cpu| format!("swapper/{cpu}")));
         }
     }
 
     /// Adds what the record does not have itself.
-    fn complete<'a>(&'a mut self, record: &mut Record<'a>) {
-        let says_all = self.says_all.get(record.event_position).is_some_and(|says_all| *says_all);
+    fn complete<'a>(&'a self, record: &mut Record<'a>) {
+        let says_all = self.of(record).is_none_or(|of| of.says_all.get(record.event_position) == Some(&true));
         if says_all || record.vpid.is_some() && !record.procname.is_empty() {
             return;
         }
@@ -280,7 +212,7 @@ impl Machine {
         if is_of_machine {
             return;
         }
-        let who = self.threads.who(tid, record.cpu);
+        let who = self.who(record, tid);
         record.vpid = record.vpid.or(who.pid);
         if record.procname.is_empty() {
             record.procname = who.name;
@@ -289,80 +221,158 @@ impl Machine {
 
     /// The thread by the kernel's id, in which a record was written.
     fn tid_of(&self, record: &Record<'_>) -> Option<u32> {
-        let tid = self.tids.get(record.event_position).copied().flatten();
+        let tid = self.of(record)?.tids.get(record.event_position).copied().flatten();
         match tid.and_then(|position| record.common_context.at(position)) {
-            Some(tid) => small(&tid),
+            Some(tid) => number(&tid),
             // A tid of some namespace.
             None if record.vtid.is_some() => None,
-            None if self.chained.is_some_and(|chained| chained >= CHAINED_MIN) => {
-                record.cpu.and_then(|cpu| self.threads.running(cpu))
+            None => self.running(record),
+        }
+    }
+
+    /// The thread that ran on a record's CPU, where the switches are believed to be all.
+    fn running(&self, record: &Record<'_>) -> Option<u32> {
+        let state = self.machines.state(record.trace);
+        if state.chained_switches().is_none_or(|chained| chained < CHAINED_MIN) {
+            return None;
+        }
+        match (&self.leaving, state.cpu(record.cpu?)?.current) {
+            (Some((leaving, _)), _) => Some(*leaving),
+            (None, Context::Idle) => Some(0),
+            (None, Context::Thread(tid)) => small(tid),
+            (None, Context::Unknown | Context::Interrupt(_)) => None,
+        }
+    }
+
+    /// What is known of the thread `tid` at a record, which it has written.
+    fn who<'a>(&'a self, record: &Record<'_>, tid: u32) -> Who<'a> {
+        if tid != 0 {
+            return self.look(record, tid);
+        }
+        let own = record.cpu.and_then(|cpu| self.idle.get(cpu as usize));
+        Who { pid: Some(0), name: own.map_or("swapper", String::as_str) }
+    }
+
+    /// What is known of a thread that is not an idle one, at a record.
+    fn look<'a>(&'a self, record: &Record<'_>, tid: u32) -> Who<'a> {
+        let thread = self.machines.state(record.trace).thread(tid.cast_signed());
+        let known = match (&self.leaving, thread) {
+            (Some((leaving, identity)), _) if *leaving == tid => who(identity),
+            (_, Some(thread)) if thread.doing == Doing::Ended => return Who { pid: None, name: "" },
+            (_, Some(thread)) => Who { pid: thread.process.and_then(small), name: thread.name.as_str() },
+            (_, None) => Who { pid: None, name: "" },
+        };
+        let dump = self.of(record).map(|of| &of.dump).filter(|dump| dump.is_ahead(record.ns));
+        match dump.and_then(|dump| dump.threads.get(&tid)).map(who) {
+            Some(dumped) if known.name.is_empty() || known.name == dumped.name => {
+                Who { pid: known.pid.or(dumped.pid), name: dumped.name }
             }
-            None => None,
+            _ => known,
         }
     }
 
     /// Names of a thread and of its process, by the kernel's number, or by what a program says of itself where that is
     /// the same thread.
-    fn names(&self, own: Option<u32>, of_program: Option<(u32, u32)>) -> Option<(String, String)> {
-        let is_same = |(pid, tid): &(u32, u32)| self.threads.is_of(*pid, *tid);
-        let tid = own.or(of_program.filter(is_same).map(|(_, tid)| tid)).filter(|tid| *tid != 0)?;
-        let thread = self.threads.look(tid);
-        let process = thread.pid.map_or("", |pid| self.threads.look(pid).name);
+    fn names(&self, record: &Record<'_>, own: Option<u32>, pid: Option<u32>) -> Option<(String, String)> {
+        let of_program = pid.zip(record.vtid).filter(|(pid, tid)| self.is_of(record, *pid, *tid));
+        let tid = own.or(of_program.map(|(_, tid)| tid)).filter(|tid| *tid != 0)?;
+        let thread = self.look(record, tid);
+        let process = thread.pid.or(of_program.map(|(pid, _)| pid)).map_or("", |pid| self.look(record, pid).name);
         (!thread.name.is_empty()).then(|| (thread.name.to_owned(), process.to_owned()))
     }
 
-    /// The process of a program's record, where the kernel knows better than the packet: a forked child writes into its
-    /// parent's packets until it has its own.
-    fn forked_of(&self, record: &Record<'_>) -> Option<u32> {
-        let (pid, tid) = record.vpid.zip(record.vtid).filter(|_| record.packet_context.get("vpid").is_some())?;
-        self.threads.forked_of(pid, record.procname, tid)
-    }
-
-    fn rename(&mut self, record: &Record<'_>) {
-        let fields = &record.payload;
-        if let Some(tid) = own_id(fields) {
-            return named(fields, "newcomm", |new| self.threads.renamed(tid, new));
+    /// Whether `tid` is a thread of `pid`, as a program's record tells. In a container it sees other ids than the
+    /// kernel: where the kernel does not know the process, the record is believed if the kernel's events give its main
+    /// thread the same name.
+    fn is_of(&self, record: &Record<'_>, pid: u32, tid: u32) -> bool {
+        let thread = self.look(record, tid);
+        let has_name = || !thread.name.is_empty() && !record.procname.is_empty();
+        match thread.pid {
+            Some(known) => known == pid,
+            None => has_name() && self.look(record, pid).name == cut(record.procname),
         }
-        // Newer kernels leave the thread out, which mostly renames itself.
-        let Some(tid) = self.tid_of(record) else { return };
-        named(fields, "oldcomm", |old| named(fields, "newcomm", |new| self.threads.renamed_from(tid, old, new)));
     }
 
-    fn create(&mut self, record: &Record<'_>) {
-        let fields = &record.payload;
-        let Some(tid) = own_id(fields) else { return };
-        let pid = match fields.get("clone_flags").and_then(|flags| integer(&flags)) {
-            Some(flags) if flags & CLONE_THREAD == 0 => Some(tid),
-            Some(_) => self.tid_of(record).and_then(|parent| self.threads.who(parent, record.cpu).pid),
-            None => None,
-        };
-        named(fields, "comm", |name| self.threads.created(tid, pid, name));
+    /// The process of a program's record, where the kernel knows better than the packet: a forked child writes into its
+    /// parent's packets until it has its own. The kernel is believed if both know the program's main thread by one
+    /// name.
+    fn forked_of(&self, record: &Record<'_>) -> Option<u32> {
+        self.of(record)?;
+        let (pid, tid) = record.vpid.zip(record.vtid).filter(|_| record.packet_context.get("vpid").is_some())?;
+        let other = self.look(record, tid).pid.filter(|other| *other != pid)?;
+        let main = self.look(record, pid);
+        let is_same = main.pid == Some(pid) && !record.procname.is_empty() && main.name == cut(record.procname);
+        is_same.then_some(other)
+    }
+}
+
+impl Dump {
+    /// Reads up to the end of the first dump.
+    fn read(trace: &Trace, number: usize, machines: &Machines) -> Dump {
+        let mut dump = Dump::default();
+        let names: Vec<bool> = trace.metadata.events.iter().map(|event| event.name == DUMP).collect();
+        if !names.contains(&true) {
+            return dump;
+        }
+        let mut reader = Reader::new(std::slice::from_ref(trace));
+        let mut records = 0;
+        while let Some(item) = reader.next() {
+            let Item::Record(record) = item else { continue };
+            if names[record.event_position] {
+                dump.take(&Record { trace: number, ..record }, machines);
+            } else if record.event.name == DUMP_END {
+                dump.end = Some(record.ns);
+                break;
+            }
+            records += 1;
+            if records >= DUMP_RECORDS_MAX {
+                break;
+            }
+        }
+        dump
     }
 
-    fn fork(&mut self, fields: &Fields<'_>) {
-        // LTTng has both; in the kernel's own event `child_pid` is the tid.
-        let (tid, pid) = match id(fields, "child_tid") {
-            Some(tid) => (Some(tid), id(fields, "child_pid")),
-            None => (id(fields, "child_pid"), None),
-        };
-        let Some(tid) = tid else { return };
-        named(fields, "child_comm", |name| self.threads.forked(tid, pid, name));
+    fn take(&mut self, record: &Record<'_>, machines: &Machines) {
+        if let (_, Some(Event::Dumped { tid, process, name, .. })) = machines.decode(record) {
+            self.end = Some(record.ns);
+            let tid = small(tid).filter(|tid| *tid != 0);
+            tid.map(|tid| self.threads.insert(tid, Identity { process: Some(process), name }));
+        }
     }
+
+    fn is_ahead(&self, ns: i128) -> bool {
+        self.end.is_some_and(|end| ns < end)
+    }
+}
+
+fn who(identity: &Identity) -> Who<'_> {
+    Who { pid: identity.process.and_then(small), name: identity.name.as_str() }
+}
+
+/// A name as the kernel keeps it.
+fn cut(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES_MAX);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
 }
 
 /// Whether records of these traces tell of threads.
 pub fn tell_of_threads(traces: &[Trace]) -> bool {
-    traces.iter().any(|trace| tells(trace).iter().any(Option::is_some))
+    traces.iter().any(tells_of_threads)
+}
+
+fn tells_of_threads(trace: &Trace) -> bool {
+    trace.metadata.events.iter().any(|event| {
+        let name = event.name.strip_prefix("sched:").or_else(|| event.name.strip_prefix("task:"));
+        TELLS.contains(&name.unwrap_or(&event.name))
+    })
 }
 
 /// Whether an event is one of a state dump, by its name: LTTng's, or one of those that only kymo writes.
 pub fn is_state(name: &str) -> bool {
     name.starts_with("lttng_statedump_") || name.starts_with("kymo_statedump_")
-}
-
-/// By event.
-fn tells(trace: &Trace) -> Vec<Option<Tells>> {
-    trace.metadata.events.iter().map(|event| Tells::by_name(&event.name)).collect()
 }
 
 /// By event.
@@ -382,34 +392,26 @@ fn says_all(trace: &Trace) -> Vec<bool> {
     (0..trace.metadata.events.len()).map(|event| is_export && has_all(event)).collect()
 }
 
-/// The thread that an event is about.
-fn own_id(fields: &Fields<'_>) -> Option<u32> {
-    id(fields, "tid").or_else(|| id(fields, "pid"))
+fn small(number: i32) -> Option<u32> {
+    u32::try_from(number).ok()
 }
 
-fn id(fields: &Fields<'_>, name: &str) -> Option<u32> {
-    fields.get(name).and_then(|value| small(&value))
-}
-
-fn small(value: &Value<'_>) -> Option<u32> {
-    integer(value).and_then(|value| u32::try_from(value).ok())
-}
-
-fn integer(value: &Value<'_>) -> Option<i128> {
+fn number(value: &Value<'_>) -> Option<u32> {
     match value {
-        Value::Int(number, _) | Value::Enum(number, _) => Some(Number::into(*number)),
+        Value::Int(number, _) | Value::Enum(number, _) => u32::try_from(i128::from(*number)).ok(),
         _ => None,
     }
 }
 
-fn named(fields: &Fields<'_>, name: &str, take: impl FnOnce(&str)) {
-    if let Some(value) = fields.get(name) {
-        text(&value, take);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn text(value: &Value<'_>, take: impl FnOnce(&str)) {
-    if let Value::Text(text) = value {
-        take(text);
+    #[test]
+    fn names_are_cut_at_characters() {
+        for (name, expect) in [("", ""), ("exactly15bytes_", "exactly15bytes_"), ("fourteen_bytesü", "fourteen_bytes")]
+        {
+            assert_eq!(cut(name), expect);
+        }
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the machines that traces are of, record by record, for filters that ask for it [spec/filter.md 4.1].
+//! The state of the machines that traces are of, record by record: for filters that ask for it [spec/filter.md 4.1],
+//! and for the names and processes of threads.
 
 use std::borrow::Cow;
 
-use kymo_analyze::{Context as Doing, State, Vocabulary};
+use kymo_analyze::{Context as Doing, Event, Head, State, Vocabulary};
 use kymo_ctf::read::{Loss, Record, Trace};
 use kymo_ctf::write::EnvValue;
-use kymo_feed::Classes;
+use kymo_feed::{Classes, clamp, is_by_writer, is_of_samples};
 use kymo_filter::{Context, Value};
 
 /// How a machine is told from others: the boot, which clocks have as their id; else its name.
@@ -36,34 +37,85 @@ pub fn host_name(trace: &Trace) -> String {
 /// A state for all traces of one machine.
 pub struct Machines {
     classes: Classes,
+    /// What they are.
+    known: Vec<Machine>,
     states: Vec<State>,
     /// By trace: position of its state.
     of_trace: Vec<usize>,
+    /// By trace: whether it has records of a kernel.
+    of_kernel: Vec<bool>,
+    /// Losses up to then are in the states that were given.
+    begun: i64,
 }
 
 impl Machines {
     /// In front of the first record.
     pub fn new(traces: &[Trace]) -> Machines {
         let classes = Classes::new(traces);
-        let mut machines = Vec::new();
-        let mut of_trace = Vec::with_capacity(traces.len());
-        for trace in traces {
-            let own = machine(trace);
-            let known = machines.iter().position(|known| *known == own);
-            of_trace.push(known.unwrap_or(machines.len()));
-            if known.is_none() {
-                machines.push(own);
-            }
-        }
-        let states = machines.iter().map(|_| State::new(&classes.vocabulary)).collect();
-        Machines { classes, states, of_trace }
+        let mut machines = Machines {
+            classes,
+            known: Vec::new(),
+            states: Vec::new(),
+            of_trace: Vec::new(),
+            of_kernel: Vec::new(),
+            begun: i64::MIN,
+        };
+        machines.place(traces);
+        machines
     }
 
-    /// Goes on from a state, if there is one machine only.
-    pub fn begin(&mut self, state: &State) {
-        if let [own] = &mut self.states[..] {
-            *own = state.clone();
+    /// Goes on with the same machines, whose traces may have more classes now; there may be more of them, behind.
+    pub fn renew(&mut self, traces: &[Trace]) {
+        self.classes = Classes::new(traces);
+        self.states.iter_mut().for_each(|state| state.renew(&self.classes.vocabulary));
+        self.place(traces);
+    }
+
+    /// Which trace is of which machine.
+    fn place(&mut self, traces: &[Trace]) {
+        self.of_trace.clear();
+        for trace in traces {
+            let own = machine(trace);
+            let position = self.known.iter().position(|known| *known == own).unwrap_or(self.known.len());
+            self.of_trace.push(position);
+            if position == self.known.len() {
+                self.known.push(own);
+                self.states.push(State::new(&self.classes.vocabulary));
+            }
         }
+        let is_of_kernel = |(number, trace): (usize, &Trace)| {
+            (0..trace.metadata.events.len()).any(|event| self.classes.is_of_kernel(number, event))
+        };
+        self.of_kernel = traces.iter().enumerate().map(is_of_kernel).collect();
+    }
+
+    /// Goes on from a state, if there is one machine only, or records of one kernel only.
+    pub fn begin(&mut self, state: &State) {
+        let kernels = self.of_trace.iter().zip(&self.of_kernel).filter(|(_, of_kernel)| **of_kernel);
+        let mut machines: Vec<usize> = kernels.map(|(machine, _)| *machine).collect();
+        machines.sort_unstable();
+        machines.dedup();
+        match (&machines[..], &mut self.states[..]) {
+            ([only], states) => states[*only] = state.clone(),
+            ([], [own]) => *own = state.clone(),
+            _ => return,
+        }
+        self.begun = state.now().unwrap_or(i64::MIN);
+    }
+
+    /// The state of the machine that a trace is of.
+    pub fn state(&self, trace: usize) -> &State {
+        &self.states[self.of_trace[trace]]
+    }
+
+    /// The states of all machines.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// Where and when a record was written, and what it says of the state.
+    pub fn decode(&self, record: &Record<'_>) -> (Head, Option<Event>) {
+        self.classes.decode(record)
     }
 
     /// What is known in front of a record; `None` where it was written on no CPU.
@@ -73,15 +125,26 @@ impl Machines {
 
     /// Moves by a record.
     pub fn record(&mut self, record: &Record<'_>) {
-        self.classes.apply(record, &mut self.states[self.of_trace[record.trace]]);
+        let (head, event) = self.decode(record);
+        self.apply(record, &head, event.as_ref());
     }
 
-    /// Records are missing. Those of a program, which say its process, do not move a state.
+    /// The same, of what [`Machines::decode`] has found.
+    pub fn apply(&mut self, record: &Record<'_>, head: &Head, event: Option<&Event>) {
+        let state = &mut self.states[self.of_trace[record.trace]];
+        match event {
+            Some(event) => state.apply(head, event, &mut ()),
+            None if head.tid.is_some() && is_by_writer(record.stream) => state.pass(head, &mut ()),
+            None => {}
+        }
+    }
+
+    /// Records are missing. Those of a program, which say its process, do not move a state, nor do samples.
     pub fn lost(&mut self, loss: &Loss<'_>) {
-        if loss.vpid.is_none() {
-            let clamp = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-            let state = &mut self.states[self.of_trace[loss.trace]];
-            state.lost(loss.cpu, clamp(loss.from_ns), clamp(loss.to_ns), &mut ());
+        let is_of_kernel = loss.vpid.is_none() && self.of_kernel[loss.trace] && !is_of_samples(loss.stream);
+        let (from, to) = (clamp(loss.from_ns), clamp(loss.to_ns));
+        if is_of_kernel && from > self.begun {
+            self.states[self.of_trace[loss.trace]].lost(loss.cpu, from, to, &mut ());
         }
     }
 }

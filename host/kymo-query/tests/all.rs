@@ -6,6 +6,7 @@ mod common;
 mod contexts;
 mod growing;
 mod hostile;
+mod identities;
 mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]
 mod random_trace;

@@ -190,6 +190,6 @@ fn a_wakeup_without_events_of_interrupts_is_by_an_interrupt() {
     assert!(headline.contains(" after it was woken by an interrupt: hog["), "{headline}");
     // Nobody was waited for: the hog, which the timer interrupted, did not wake it.
     assert_eq!(story["chain"].as_array().map(Vec::len), Some(0), "{story}");
-    let blind = story["blind"].to_string();
-    assert!(blind.contains("no interrupts in the trace") && blind.contains("record with -k timer"), "{blind}");
+    let missing = story["missing_events"].to_string();
+    assert!(missing.contains("no interrupts in the trace") && missing.contains("record with -k timer"), "{missing}");
 }

@@ -496,7 +496,7 @@ impl Sink for Evidence {
             | Event::Wake { tid, name, .. }
             | Event::Fork { child: tid, name, .. }
             | Event::Exec { tid, name, .. }
-            | Event::Rename { tid, name } => self.note_name(tid, at, name),
+            | Event::Rename { tid: Some(tid), name, .. } => self.note_name(tid, at, name),
             _ => {}
         }
         self.futex = state.futex();

@@ -2,10 +2,11 @@
 //! What is doubtful about a story, and what its trace cannot show.
 
 use super::names::StoryNames;
+use super::question::Question;
 use super::story::{Gap, Slice};
-use crate::cause::{Cause, Ground, Segment};
+use crate::cause::{AnswerPart, Cause, MissingEvents, Segment, is_by_timer};
 use crate::doubt::Doubt;
-use crate::span::Context;
+use crate::names::Facts;
 use crate::units::duration;
 
 /// A mark in a sentence.
@@ -54,63 +55,23 @@ pub(super) fn doubts(names: &StoryNames<'_>, doubt: Doubt) -> Vec<String> {
     lines
 }
 
-/// What is not in the trace, and would be needed to say more.
+/// Kinds of events that are not in the trace, and that could have been a part of what the time went to.
+pub(super) fn missing_events(facts: &Facts, question: &Question, budget: &[Slice]) -> MissingEvents {
+    let parts: Vec<AnswerPart> = budget.iter().map(AnswerPart::from).collect();
+    MissingEvents::of(facts, &parts, question.waker.is_some_and(is_by_timer))
+}
+
+/// CPUs without records, and a silence that nothing explains.
 pub(super) fn blind(
     names: &StoryNames<'_>,
     budget: &[Slice],
     segments: &[Segment],
     silence: Option<&Gap>,
 ) -> Vec<String> {
-    let facts = names.vocabulary.facts();
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
-    // What a twentieth of the time went to, or less, does not ask for more events.
-    let matters = |slice: &&Slice| slice.ns > 0 && slice.ns >= whole / 20;
-    let has = |is_it: &dyn Fn(&Slice) -> bool| budget.iter().filter(matters).any(is_it);
-    let mut lines = Vec::new();
-    let mut missing = |is: bool, text: &str| {
-        if is {
-            lines.push(text.to_owned());
-        }
-    };
-    missing(!facts.switches, "no sched_switch in the trace: who ran is not known; record with -k sched");
-    missing(
-        facts.switches && !facts.waking && !facts.wakeup,
-        "no wake-ups in the trace: who woke whom is not known; record with -k sched",
-    );
-    missing(!facts.interrupts, "no interrupts in the trace: their time counts as the thread's; record with -k irq");
-    let by_other = |slice: &Slice| {
-        matches!(slice.cause, Cause::Thread { .. } | Cause::RunQueue { .. } | Cause::Ran { .. })
-            || (slice.ground == Ground::Inferred
-                && matches!(slice.cause, Cause::IrqsOff { .. } | Cause::PreemptionOff { .. }))
-    };
-    missing(
-        has(&by_other) && !facts.off,
-        "whether interrupts or preemption were off is not in the trace: record with -k 'preemptirq:*' where the kernel has it",
-    );
-    let sleeps = |slice: &Slice| {
-        matches!(
-            slice.cause,
-            Cause::Blocked { call: None, .. }
-                | Cause::WakerSleeps { call: None, .. }
-                | Cause::LockOwnerSleeps { call: None, .. }
-        )
-    };
-    missing(
-        has(&sleeps) && !facts.calls,
-        "which system call it was blocked in is not in the trace: record with -k syscalls",
-    );
-    let is_own = budget.first().is_some_and(|slice| slice.cause == Cause::Own);
-    let in_kernel = |slice: &Slice| matches!(slice.cause, Cause::Blocked { state: b'D', .. });
-    missing((is_own || has(&in_kernel)) && !facts.faults, "page faults are not in the trace: record with -k faults");
-    let by_timer = question.waker.is_some_and(|waker| matches!(waker.context, Context::Interrupt(_)));
-    missing(
-        by_timer && !facts.timers,
-        "when its timer was due is not in the trace: it is measured from the wake-up; record with -k timer",
-    );
-    lines.extend(missing_cpus(names, segments));
-    lines.extend(silent_stretch(budget, silence.filter(|gap| whole > 0 && gap.to.abs_diff(gap.from) >= whole / 2)));
-    lines
+    let silent = silence.filter(|gap| whole > 0 && gap.to.abs_diff(gap.from) >= whole / 2);
+    missing_cpus(names, segments).into_iter().chain(silent_stretch(budget, silent)).collect()
 }
 
 /// A stretch without records on a CPU that was busy.

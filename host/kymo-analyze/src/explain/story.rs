@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::cause::{Cause, Ground};
+use crate::cause::{AnswerPart, Cause, Ground, MissingEvent};
 use crate::doubt::Doubt;
 use crate::latency::What;
 use crate::name::Name;
@@ -53,7 +53,9 @@ pub struct Story {
     pub doubt: Doubt,
     /// The same in sentences.
     pub doubts: Vec<String>,
-    /// What the trace cannot show, because its events are not in it.
+    /// Kinds of events that are not in it, and that could have been a part of what the time went to.
+    pub missing_events: Vec<MissingEvent>,
+    /// What else the trace does not show: CPUs without records, a silence.
     pub blind: Vec<String>,
     /// What to try next.
     pub advice: Vec<Advice>,
@@ -88,6 +90,12 @@ pub struct Slice {
     pub pieces: u64,
     /// What is doubtful about it.
     pub doubt: Doubt,
+}
+
+impl From<&Slice> for AnswerPart {
+    fn from(slice: &Slice) -> AnswerPart {
+        AnswerPart { cause: slice.cause, ground: slice.ground, ns: slice.ns, doubt: slice.doubt }
+    }
 }
 
 /// A stretch that matters.

@@ -7,7 +7,7 @@ use super::story::{Slice, Story};
 use super::symbols::Symbols;
 use super::text::marks;
 use super::{advice, chain, evidence, headline, rows};
-use crate::cause::{CausePart, Ground, Limit, Segment};
+use crate::cause::{CausePart, Ground, Limit, MissingEvents, Segment};
 use crate::names::Vocabulary;
 use crate::record::Class;
 use crate::span::CpuSpan;
@@ -22,6 +22,13 @@ impl Scene {
     /// What the time went to, the largest part first.
     pub fn budget(&self, vocabulary: &Vocabulary, symbols: &dyn Symbols) -> Vec<Slice> {
         budget(&StoryNames { scene: self, classes: &[], vocabulary, symbols }, &self.segments())
+    }
+}
+
+impl Scene {
+    /// Kinds of events that are not in the trace, and that could have been a part of what the time went to.
+    pub fn missing_events(&self, vocabulary: &Vocabulary, budget: &[Slice]) -> MissingEvents {
+        evidence::missing_events(&vocabulary.facts(), &self.question, budget)
     }
 }
 
@@ -50,6 +57,7 @@ fn tell(names: &StoryNames<'_>, rows_max: usize) -> Story {
         faults: question.thread().map_or(0, of_thread),
         rows: rows::rows(names, &segments, gap.as_ref(), rows_max),
         advice: advice::advice(names, &budget, &segments),
+        missing_events: names.scene.missing_events(names.vocabulary, &budget).list(),
         blind: evidence::blind(names, &budget, &segments, silence.as_ref()),
         doubts: evidence::doubts(names, doubt),
         cpus: cpus(names),

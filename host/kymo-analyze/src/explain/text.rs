@@ -30,7 +30,7 @@ impl Story {
             ("who was waited for", self.chain_text()),
             ("what happened", self.rows_text()),
             ("doubtful", list(&self.doubts)),
-            ("not in the trace", list(&self.blind)),
+            ("not in the trace", self.missing_text()),
             ("what to try", self.advice_text()),
         ] {
             if !part.is_empty() {
@@ -115,6 +115,11 @@ impl Story {
             text += &format!("  {:>9}       in {frame}\n", "");
         }
         text
+    }
+
+    fn missing_text(&self) -> String {
+        let events: Vec<String> = self.missing_events.iter().map(|missing| missing.text.clone()).collect();
+        list(&events) + &list(&self.blind)
     }
 
     fn advice_text(&self) -> String {

@@ -7,6 +7,7 @@ use super::machine::{CPUS_MAX, State};
 use super::step::context_of;
 use crate::doubt::Doubt;
 use crate::event::Event;
+use crate::name::Name;
 use crate::record::Head;
 use crate::sink::Sink;
 use crate::span::{Doing, Until};
@@ -23,6 +24,14 @@ impl State {
     /// Moves by an event.
     #[inline]
     pub fn apply(&mut self, head: &Head, event: &Event, sink: &mut impl Sink) {
+        let completed;
+        let event = match event {
+            Event::Rename { tid: None, .. } => {
+                completed = self.with_thread(head, event);
+                &completed
+            }
+            _ => event,
+        };
         sink.event(head, event, self);
         let (at, is_back) = self.time_of(head);
         if is_back {
@@ -32,6 +41,15 @@ impl State {
         if is_back {
             self.mark_back(head, event);
         }
+    }
+
+    /// The event, with its thread where the trace leaves it to be found: a thread mostly renames itself, and does if it
+    /// has the name that is given up.
+    fn with_thread(&self, head: &Head, event: &Event) -> Event {
+        let Event::Rename { tid: None, old, name } = *event else { return *event };
+        let writer = head.tid.or(head.cpu.and_then(|cpu| self.cpu(cpu)).and_then(Cpu::thread));
+        let thread = writer.and_then(|tid| self.threads.get(tid)).filter(|thread| thread.identity().name == old);
+        Event::Rename { tid: thread.map(|thread| thread.tid), old, name }
     }
 
     #[inline]
@@ -162,6 +180,10 @@ impl State {
         let Some(tid) = head.tid else { return };
         let current = self.cpu_mut(cpu).map(|cpu| cpu.current);
         if current.is_some_and(|current| current != context_of(tid)) {
+            // Who has ended writes nothing: another thread has its number.
+            if let Some(thread) = self.threads.get_mut(tid).filter(|thread| thread.doing == Doing::Ended) {
+                thread.call_it(Name::default(), None, false);
+            }
             self.put(cpu, tid, at, sink);
         }
     }

@@ -16,11 +16,13 @@ use crate::names::Vocabulary;
 use crate::span::{Context, Doing, Ready, Waker};
 
 /// Changes with the bytes, and with what a state does by a record: checkpoints of another version are of no use.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Bits of a thread's flags.
 const IS_FRESH: u8 = 1;
 const TOLD: u8 = 2;
+const IS_CREATED: u8 = 4;
+const FLAGS: u8 = IS_FRESH | TOLD | IS_CREATED;
 
 /// Puts what belongs to a state.
 struct Encoder {
@@ -258,7 +260,7 @@ impl Encoder {
         }
         self.maybe_time(thread.due);
         self.frames(&thread.frames);
-        let flags = [(thread.is_fresh, IS_FRESH), (thread.told, TOLD)];
+        let flags = [(thread.is_fresh, IS_FRESH), (thread.told, TOLD), (thread.is_created, IS_CREATED)];
         self.put.byte(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     }
 }
@@ -417,8 +419,9 @@ impl Decoder<'_> {
         thread.woken = if self.flag()? { Some((self.waker()?, self.time()?)) } else { None };
         thread.due = self.maybe_time()?;
         thread.frames = self.frames()?;
-        let flags = self.take.byte().filter(|flags| *flags <= (IS_FRESH | TOLD))?;
+        let flags = self.take.byte().filter(|flags| *flags <= FLAGS)?;
         (thread.is_fresh, thread.told) = (flags & IS_FRESH != 0, flags & TOLD != 0);
+        thread.is_created = flags & IS_CREATED != 0;
         Some(thread)
     }
 }

@@ -49,6 +49,12 @@ impl State {
         }
     }
 
+    /// Goes on with a trace that may have more classes now. System calls that are open keep their numbers.
+    pub fn renew(&mut self, vocabulary: &Vocabulary) {
+        self.facts = vocabulary.facts();
+        (self.futex, self.sched_yield) = (vocabulary.call_id("futex"), vocabulary.call_id("sched_yield"));
+    }
+
     /// The newest time that a record had; none before the first.
     pub fn now(&self) -> Option<i64> {
         self.has_begun.then_some(self.now)
@@ -57,6 +63,17 @@ impl State {
     /// Whether records of any CPU were lost.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost_until > i64::MIN
+    }
+
+    /// Whether a thread stays in its process when it is called otherwise than before, and no record says why: where new
+    /// threads are recorded and new names are not, and nothing was lost [spec/analyze.md 3.1].
+    pub fn allows_new_names(&self) -> bool {
+        self.sees_creations() && !self.facts.renames
+    }
+
+    /// Whether each new thread is in the trace: none has the number of another one unseen.
+    pub(super) fn sees_creations(&self) -> bool {
+        self.facts.creations && !self.has_lost()
     }
 
     /// A CPU that has written a record.

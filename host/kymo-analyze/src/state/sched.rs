@@ -4,6 +4,7 @@
 use super::cpu::{Cpu, Frame};
 use super::machine::State;
 use super::step::{context_of, emit};
+use super::thread::Identity;
 use crate::doubt::Doubt;
 use crate::event::{Event, Interrupt, Leaves, Wake};
 use crate::name::Name;
@@ -40,21 +41,15 @@ struct Woken {
 impl State {
     pub(super) fn scheduled(&mut self, cpu: Option<u32>, event: &Event, at: i64, sink: &mut impl Sink) {
         match *event {
-            Event::Switch { prev, prev_prio, leaves, next, next_name, next_prio } => {
-                if let Some(thread) = self.threads.entry(prev, at) {
-                    thread.learn(Name::default(), prev_prio);
-                }
-                if let Some(thread) = self.threads.entry(next, at) {
-                    thread.learn(next_name, next_prio);
-                }
+            Event::Switch { prev, prev_name, prev_prio, leaves, next, next_name, next_prio } => {
+                self.call_thread(prev, prev_name, prev_prio, at);
+                self.call_thread(next, next_name, next_prio, at);
                 if let Some(cpu) = cpu {
                     self.switch(cpu, Switch { prev, leaves, next }, at, sink);
                 }
             }
             Event::Wake { step, tid, name, prio, cpu: target, within } => {
-                if let Some(thread) = self.threads.entry(tid, at) {
-                    thread.learn(name, prio);
-                }
+                self.call_thread(tid, name, prio, at);
                 self.wake(cpu, Woken { step, tid, cpu: target, within }, at, sink);
             }
             Event::Migrate { tid, cpu } => self.migrate(tid, cpu, at, sink),
@@ -64,6 +59,15 @@ impl State {
                 }
             }
             _ => self.lives(cpu, event, at, sink),
+        }
+    }
+
+    /// A record names a thread that it is not about.
+    #[inline]
+    fn call_thread(&mut self, tid: i32, name: Name, prio: Option<i16>, at: i64) {
+        let may_be_new = self.allows_new_names();
+        if let Some(thread) = self.threads.entry(tid, at) {
+            thread.call_it(name, prio, may_be_new);
         }
     }
 
@@ -220,7 +224,8 @@ impl State {
                 self.begin(child, at, sink);
                 let Some(thread) = self.threads.get_mut(child) else { return };
                 thread.learn(if name.is_empty() { parent_name.unwrap_or_default() } else { name }, None);
-                thread.process = process.or(thread.process);
+                thread.process = process.or(thread.process.filter(|_| thread.is_created));
+                thread.is_created = false;
             }
             Event::Create { child, name, same_process } => {
                 let maker = cpu.and_then(|cpu| self.cpu(cpu)).and_then(Cpu::thread);
@@ -229,8 +234,9 @@ impl State {
                 let Some(thread) = self.threads.get_mut(child) else { return };
                 thread.learn(name, None);
                 thread.process = if same_process { maker_process } else { Some(child) };
+                thread.is_created = true;
             }
-            Event::Rename { tid, name } => {
+            Event::Rename { tid: Some(tid), name, .. } => {
                 if let Some(thread) = self.threads.entry(tid, at) {
                     thread.learn(name, None);
                 }
@@ -262,7 +268,7 @@ impl State {
         }
     }
 
-    /// A thread that is not the first of its process takes that one's number when it runs another program.
+    /// A thread that runs another program becomes the only one of its process, and takes the process's number.
     fn exec(&mut self, tid: i32, old_tid: i32, name: Name, at: i64, sink: &mut impl Sink) {
         let doing = self.threads.get(old_tid).map(|thread| thread.doing);
         if let (true, Some(Doing::Running { cpu })) = (old_tid != tid, doing) {
@@ -279,9 +285,12 @@ impl State {
                 thread.call = call;
             }
         }
+        if old_tid != tid && self.threads.get(old_tid).is_some() {
+            self.turn(old_tid, Doing::Ended, at, Doubt::NONE, sink);
+        }
         if let Some(thread) = self.threads.entry(tid, at) {
             thread.learn(name, None);
-            thread.process = Some(thread.process.unwrap_or(tid));
+            (thread.name, thread.process, thread.is_created) = (name, Some(tid), false);
         }
     }
 
@@ -300,12 +309,9 @@ impl State {
 
     pub(super) fn dumped(&mut self, event: &Event, at: i64, sink: &mut impl Sink) {
         let Event::Dumped { tid, process, name, prio, asleep } = *event else { return };
+        let sees_creations = self.sees_creations();
         let Some(thread) = self.threads.entry(tid, at) else { return };
-        thread.process = thread.process.or(Some(process));
-        thread.prio = thread.prio.or(prio);
-        if thread.name.is_empty() {
-            thread.name = name;
-        }
+        thread.find(Identity { process: Some(process), name }, prio, sees_creations);
         let is_news = !thread.told && thread.doing == Doing::Unknown && asleep;
         if is_news {
             self.turn(tid, Doing::Blocked { state: b'?', call: None }, at, Doubt::START, sink);

@@ -42,6 +42,40 @@ pub struct Thread {
     pub(crate) is_fresh: bool,
     /// An event of the kernel has told of it, and wins over a dump.
     pub(crate) told: bool,
+    /// `task_newtask` has told of it, and the fork that tells of the same thread has not come.
+    pub(crate) is_created: bool,
+}
+
+/// Who a thread is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its process, where the trace tells.
+    pub process: Option<i32>,
+    /// Its name; may be empty.
+    pub name: Name,
+}
+
+impl Identity {
+    /// A record calls the thread so, which tells of no new name. Where it was called otherwise, another thread may have
+    /// its number: the process is not known then, unless `may_be_new`.
+    pub fn call(&mut self, name: Name, may_be_new: bool) {
+        if name.is_empty() || name == self.name {
+            return;
+        }
+        let is_explained = may_be_new || self.name.is_empty();
+        *self = Identity { process: self.process.filter(|_| is_explained), name };
+    }
+
+    /// The state dump has found a thread of this number. What events have told wins. `is_same`: it is this thread, by
+    /// whatever name.
+    pub(crate) fn find(&mut self, dumped: Identity, is_same: bool) {
+        if self.name.is_empty() {
+            self.name = dumped.name;
+        }
+        if is_same || self.name == dumped.name {
+            self.process = self.process.or(dumped.process);
+        }
+    }
 }
 
 /// A system call that has not returned.
@@ -83,7 +117,39 @@ impl Thread {
             frames: Vec::new(),
             is_fresh: false,
             told: false,
+            is_created: false,
         }
+    }
+
+    /// Who it is; nobody where it has ended.
+    pub fn identity(&self) -> Identity {
+        match self.doing {
+            Doing::Ended => Identity::default(),
+            _ => Identity { process: self.process, name: self.name },
+        }
+    }
+
+    fn set_identity(&mut self, identity: Identity) {
+        (self.process, self.name) = (identity.process, identity.name);
+    }
+
+    /// A record calls it so, which tells of no new name; see [`Identity::call`].
+    #[inline]
+    pub(crate) fn call_it(&mut self, name: Name, prio: Option<i16>, may_be_new: bool) {
+        if name != self.name && !name.is_empty() || self.doing == Doing::Ended {
+            let mut identity = self.identity();
+            identity.call(name, may_be_new);
+            self.set_identity(identity);
+        }
+        (self.prio, self.told) = (prio.or(self.prio), true);
+    }
+
+    /// The state dump has found it.
+    pub(crate) fn find(&mut self, dumped: Identity, prio: Option<i16>, is_same: bool) {
+        let mut identity = self.identity();
+        identity.find(dumped, is_same);
+        self.set_identity(identity);
+        self.prio = self.prio.or(prio);
     }
 
     /// Takes name and priority where they are told.

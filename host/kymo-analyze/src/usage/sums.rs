@@ -457,7 +457,7 @@ impl Sink for Usage {
             _ => self.check(head, state),
         }
         match *event {
-            Event::Rename { tid, name } => self.renamed(tid, name, at, state),
+            Event::Rename { tid: Some(tid), name, .. } => self.renamed(tid, name, at, state),
             Event::Exec { old_tid, name, .. } => self.renamed(old_tid, name, at, state),
             Event::Io { .. } => self.request(head, event, at, state),
             _ => {}

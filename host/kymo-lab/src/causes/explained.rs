@@ -10,6 +10,9 @@ pub struct Causes {
     pub level: Level,
     /// What that level cannot see, in sentences.
     pub cannot_see: Vec<String>,
+    /// Kinds of events that were not recorded, and that could have been a part of an explained sample.
+    #[serde(default)]
+    pub missing_events: Vec<MissingKind>,
     /// Samples of each series that were to be explained.
     pub asked: u32,
     /// Samples, of all series together, that have a budget.
@@ -22,6 +25,15 @@ pub struct Causes {
     pub period: Option<Period>,
     /// Whether watching changed the test.
     pub watching: Watching,
+}
+
+/// A kind of events that was not recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingKind {
+    /// One of the words of spec/analyze.md 6.1.
+    pub kind: String,
+    /// What is not known without it, and how to record it.
+    pub text: String,
 }
 
 /// What explanations rest on.

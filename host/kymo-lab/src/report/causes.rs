@@ -39,8 +39,13 @@ pub fn causes(record: &Record, causes: &Causes) -> Vec<String> {
     lines.extend(legend(explained(record).into_iter().take(SHOWN).map(|(.., budget)| budget)));
     lines.extend(causes.unexplained.iter().map(|line| plain(&format!("not explained: {line}"))));
     lines.push(plain(&causes.watching.text));
-    lines.extend(causes.cannot_see.iter().map(|line| plain(&format!("cannot see: {line}"))));
+    lines.extend(unseen(causes).map(|line| plain(&format!("cannot see: {line}"))));
     lines
+}
+
+/// What the explanations could not see: by their level, and by events that were not recorded.
+fn unseen(causes: &Causes) -> impl Iterator<Item = &String> {
+    causes.cannot_see.iter().chain(causes.missing_events.iter().map(|missing| &missing.text))
 }
 
 /// The section of a page.
@@ -72,7 +77,7 @@ pub(super) fn section(record: &Record, causes: &Causes) -> String {
     }
     text += "</table>\n";
     let legend = legend(explained(record).into_iter().map(|(.., budget)| budget));
-    let lines = legend.iter().chain(&causes.unexplained).chain([&causes.watching.text]).chain(&causes.cannot_see);
+    let lines = legend.iter().chain(&causes.unexplained).chain([&causes.watching.text]).chain(unseen(causes));
     lines.for_each(|line| {
         let _ = writeln!(text, "<p class=\"faint\">{}</p>", escape(line));
     });
@@ -171,6 +176,7 @@ fn part_text(part: &BudgetPart) -> String {
 mod tests {
     use super::*;
     use crate::Series;
+    use crate::causes::MissingKind;
     use crate::causes::Watching;
 
     #[test]
@@ -206,6 +212,7 @@ mod tests {
         let of = Causes {
             level: Level::Tracepoints,
             cannot_see: vec!["the dark".to_owned()],
+            missing_events: vec![MissingKind { kind: "page_faults".to_owned(), text: "the faults".to_owned() }],
             asked: 1,
             explained: 1,
             unexplained: Vec::new(),
@@ -220,7 +227,9 @@ mod tests {
         );
         assert!(lines.contains("\ndoubtful, lost: records were lost meanwhile\n"), "{lines}");
         assert!(!lines.contains('\u{1b}') && lines.contains("cannot see: the dark"), "{lines}");
-        assert!(section(&record, &of).contains("g&lt;"));
+        assert!(lines.contains("\ncannot see: the faults"), "{lines}");
+        let page = section(&record, &of);
+        assert!(page.contains("g&lt;") && page.contains("the faults"), "{page}");
     }
 
     #[test]

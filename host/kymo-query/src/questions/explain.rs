@@ -261,6 +261,7 @@ fn sentences(answer: &mut Answer, pieces: &mut Pieces<'_>, story: &Story) -> Tab
     let mut all: Vec<(&str, &str)> = vec![("headline", &story.headline)];
     all.extend(story.cpus.iter().map(|text| ("cpu", text.as_str())));
     all.extend(story.doubts.iter().map(|text| ("doubt", text.as_str())));
+    all.extend(story.missing_events.iter().map(|missing| ("blind", missing.text.as_str())));
     all.extend(story.blind.iter().map(|text| ("blind", text.as_str())));
     for advice in &story.advice {
         all.push(("because", &advice.because));

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each user needs its part")]
 
+pub mod lives;
+
 use std::collections::BTreeMap;
 
 use kymo_ctf::read::{Memory, Trace};

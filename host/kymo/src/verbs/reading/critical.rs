@@ -138,8 +138,10 @@ pub fn run(args: CriticalArgs) -> anyhow::Result<ExitCode> {
     let evidence = scene.evidence();
     let path = evidence.history().critical(tid, from, to);
     let budget = scene.budget(&classes.vocabulary, &known);
+    let missing_events = scene.missing_events(&classes.vocabulary, &budget);
     let functions = KernelFunctions::of(args.symbols.as_deref(), &input.traces);
-    let found = CriticalPathAnswer { stretch, path, budget, evidence, classes: &classes, functions, lost: totals.lost };
+    let (classes, lost) = (&classes, totals.lost);
+    let found = CriticalPathAnswer { stretch, path, budget, missing_events, evidence, classes, functions, lost };
     let text = match args.output.json() {
         true => json::document(&found) + "\n",
         false => text::report(&found, &Times::new(&input.traces, args.zone.utc)),

@@ -102,6 +102,7 @@ fn assemble(
     let mut causes = Causes {
         level: kernel.map_or(Level::UserSpace, |kernel| kernel.level),
         cannot_see: kernel.map_or_else(|why| blind(why), |kernel| kernel.cannot_see.clone()),
+        missing_events: Vec::new(),
         asked: count,
         explained: 0,
         unexplained: Vec::new(),

@@ -213,7 +213,7 @@ impl Who {
                 self.members.remove(&tid);
                 self.named(tid, name.as_str());
             }
-            Event::Rename { tid, name } | Event::Switch { next: tid, next_name: name, .. } => {
+            Event::Rename { tid: Some(tid), name, .. } | Event::Switch { next: tid, next_name: name, .. } => {
                 self.named(tid, name.as_str());
             }
             Event::Dumped { tid, process, name, .. } => {

@@ -2,7 +2,7 @@
 //! The path that was found, for those who print it.
 
 use kymo_analyze::Path;
-use kymo_analyze::cause::Evidence;
+use kymo_analyze::cause::{Evidence, MissingEvents};
 use kymo_analyze::explain::Slice;
 use kymo_feed::{Classes, Missing};
 use kymo_query::PathNames;
@@ -22,6 +22,8 @@ pub(super) struct CriticalPathAnswer<'a> {
     pub(super) stretch: ThreadStretch,
     pub(super) path: Path,
     pub(super) budget: Vec<Slice>,
+    /// Kinds of events that could have been a part of it, and are not in the trace.
+    pub(super) missing_events: MissingEvents,
     pub(super) evidence: &'a Evidence,
     pub(super) classes: &'a Classes,
     pub(super) functions: KernelFunctions<'a>,

@@ -20,6 +20,7 @@ pub fn document(found: &CriticalPathAnswer<'_>) -> String {
         "to": stretch.to,
         "cut": found.path.is_cut,
         "lost": show::missing(&found.lost),
+        "missing_events": found.missing_events.list(),
         "steps": found.path.steps.iter().map(|item| step(found, item)).collect::<Vec<_>>(),
         "budget": found.budget.iter().map(share).collect::<Vec<_>>(),
     });

@@ -40,6 +40,9 @@ pub fn report(found: &CriticalPathAnswer<'_>, times: &Times) -> String {
         let percent = 100.0 * share.ns as f64 / stretch.to.abs_diff(stretch.from).max(1) as f64;
         text += &format!("  {:>8} {percent:>5.1} %  {}{marks}\n", duration(share.ns), share.text);
     }
+    if let Some(missing) = found.missing_events.line() {
+        text += &format!("\n{missing}\n");
+    }
     if !found.lost.is_none() {
         text += &format!("\n{}: what they touch is marked\n", found.lost.text());
     }

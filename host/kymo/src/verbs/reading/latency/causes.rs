@@ -5,7 +5,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use kymo_analyze::explain::{Question, Scene, Slice};
+use kymo_analyze::cause::MissingEvents;
+use kymo_analyze::explain::{Question, Slice};
 use kymo_analyze::{Key, Latency, SPANS_MAX, Sample};
 use kymo_ctf::read::Reader;
 use kymo_query::{Keep, Surroundings, cause_line};
@@ -23,6 +24,8 @@ pub struct Causes {
     of_sample: HashMap<(usize, usize), Vec<Slice>>,
     /// Samples that were too many.
     pub left_out: usize,
+    /// Kinds of events that could have been a part of any of them, and are not in the trace.
+    pub missing_events: MissingEvents,
 }
 
 impl Causes {
@@ -49,9 +52,13 @@ impl Causes {
         let mut keep = Keep::new(samples.iter().map(question), SPANS_MAX, classes, around).without_records();
         walk(&mut Reader::new(&input.traces), classes, &mut keep);
         let (scenes, known) = keep.take();
-        let budget = |scene: &Scene| scene.budget(&classes.vocabulary, &known);
-        let places = samples.iter().map(|(row, at, ..)| (*row, *at));
-        Ok(Causes { of_sample: places.zip(scenes.iter().map(budget)).collect(), left_out })
+        let mut causes = Causes { left_out, ..Causes::default() };
+        for (scene, (row, at, ..)) in scenes.iter().zip(&samples) {
+            let budget = scene.budget(&classes.vocabulary, &known);
+            causes.missing_events.add(&scene.missing_events(&classes.vocabulary, &budget));
+            causes.of_sample.insert((*row, *at), budget);
+        }
+        Ok(causes)
     }
 
     /// What the time of a sample went to, the largest part first; `None`: it was not asked for.

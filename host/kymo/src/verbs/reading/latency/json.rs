@@ -18,6 +18,7 @@ pub fn document(found: &LatencyReport<'_>) -> anyhow::Result<String> {
         "schema": "kymo-latency-1",
         "records": found.totals.records,
         "lost": show::missing(&found.totals.lost),
+        "missing_events": found.causes.missing_events.list(),
         "from": found.totals.span.map(|span| span.0),
         "to": found.totals.span.map(|span| span.1),
         "clock_backs": found.clock_backs,

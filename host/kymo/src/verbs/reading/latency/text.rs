@@ -140,6 +140,7 @@ fn notes(found: &LatencyReport<'_>) -> String {
     if found.causes.left_out > 0 {
         lines.push(format!("{} shorter ones of the worst are not explained", found.causes.left_out));
     }
+    lines.extend(found.causes.missing_events.line());
     let marks: Vec<String> = marks(found).into_iter().map(|(name, count)| format!("{name} {count}")).collect();
     if !marks.is_empty() {
         lines.push(format!("doubtful samples by mark: {}", marks.join(", ")));

@@ -27,7 +27,11 @@ fn lttng_events() -> Vec<EventClass> {
     let switch = [("prev_comm", COMM), ("prev_tid", I32), ("prev_state", I64), ("next_comm", COMM), ("next_tid", I32)];
     vec![
         event(1, "sched_switch", &switch),
-        event(2, "sched_process_fork", &[("child_comm", COMM), ("child_tid", I32), ("child_pid", I32)]),
+        event(
+            2,
+            "sched_process_fork",
+            &[("child_comm", COMM), ("child_tid", I32), ("child_pid", I32), ("parent_tid", I32)],
+        ),
         event(3, "sched_process_exec", &[("filename", FieldClass::CString), ("tid", I32), ("old_tid", I32)]),
         event(4, "sched_process_exit", &[("comm", COMM), ("tid", I32)]),
         event(5, "irq_handler_entry", &[("irq", I32)]),
@@ -218,8 +222,8 @@ fn names_and_processes_by_lttngs_names() {
     cpu.irq(10).irq(0).irq(99);
     cpu.record(6, 10, &[int(10), int(10), comm("bash")]).record(6, 0, &[int(0), int(0), comm("swapper/0")]);
     cpu.record(7, 0, &[]);
-    cpu.record(2, 10, &[comm("bash"), int(12), int(10)]).irq(12);
-    cpu.record(2, 10, &[comm("bash"), int(11), int(-1)]).switch((10, "bash"), 1, (11, "bash")).irq(11);
+    cpu.record(2, 10, &[comm("bash"), int(12), int(10), int(10)]).irq(12);
+    cpu.record(2, 10, &[comm("bash"), int(11), int(-1), int(10)]).switch((10, "bash"), 1, (11, "bash")).irq(11);
     cpu.record(3, 11, &[b"/bin/ls\0".to_vec(), int(11), int(11)]).record(4, 11, &[comm("ls"), int(11)]).irq(11);
     cpu.switch((11, "ls"), 0x20, (0, "swapper/2")).irq(11).irq(-1);
     let traces = cpu.packet(0).trace(lttng_events());
@@ -271,7 +275,7 @@ fn names_and_processes_by_the_kernels_names() {
 }
 
 #[test]
-fn a_programs_records_tell_the_process_of_its_threads() {
+fn a_programs_records_tell_their_own_process_only() {
     let mut cpu = Cpu::new(true);
     cpu.switch((10, "bash"), 0, (12, "worker")).irq(12);
     cpu.time = 5;
@@ -283,7 +287,7 @@ fn a_programs_records_tell_the_process_of_its_threads() {
             "bash[-/10] sched_switch",
             "worker[-/12] irq_handler_entry",
             "bash[10/12] motor:step",
-            "worker[10/12] irq_handler_entry",
+            "worker[-/12] irq_handler_entry",
             "bash[-/10] irq_handler_entry",
         ],
     );

@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kymo_analyze::cause::{Asked, Cause, CausePart, Evidence, Explained, Ground, Group, GroupFound, Machine, Moment};
+use kymo_analyze::cause::{
+    AnswerPart, Asked, Cause, CausePart, Evidence, Explained, Ground, Group, GroupFound, Machine, MissingEvent,
+    MissingEvents, Moment,
+};
 use kymo_analyze::{
-    CpuSpan, Event, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, SPANS_MAX, Sink, State, Thread, ThreadSpan,
-    Threads, priority,
+    CpuSpan, Event, Facts, Head, Interrupt, InterruptSpan, OffSpan, SOFTIRQS, SPANS_MAX, Sink, State, Thread,
+    ThreadSpan, Threads, priority,
 };
 use kymo_ctf::read::{Clock, Reader};
 use kymo_lab::Record;
-use kymo_lab::causes::{Budget, BudgetPart, Causes};
+use kymo_lab::causes::{Budget, BudgetPart, Causes, MissingKind};
 use kymo_query::Surroundings;
 use serde_json::Value;
 
@@ -42,6 +45,7 @@ pub fn explain(
     // All snapshots are of one machine.
     let mut machine = None;
     let mut wanted = wanted(record, count);
+    let mut missing = MissingEvents::default();
     for shot in shots {
         if wanted.is_empty() {
             break;
@@ -68,6 +72,7 @@ pub fn explain(
                 continue;
             }
             let explained = keep.evidence.explain(&moment);
+            missing.add(&missing_of(&keep.facts, &explained));
             let budget = budget_of(&explained, (&keep.evidence, &moment), clock.absolute.then_some(moment.to));
             record.series[sample.series].worst[sample.at].budget = Some(budget);
             causes.explained += 1;
@@ -75,6 +80,7 @@ pub fn explain(
         }
         causes.unexplained.extend(shot.caveats.iter().cloned());
     }
+    causes.missing_events = told(&missing);
     if !wanted.is_empty() {
         causes.unexplained.push(format!(
             "{} samples have no budget: their records were overwritten before a snapshot could keep them",
@@ -82,6 +88,18 @@ pub fn explain(
         ));
     }
     Ok(())
+}
+
+/// Kinds of events that the recorder did not have, and that could have been a part of a sample.
+fn missing_of(facts: &Facts, explained: &Explained) -> MissingEvents {
+    let parts: Vec<AnswerPart> = explained.parts.iter().map(AnswerPart::from).collect();
+    // A sample is measured from when its timer was due: the probe knows.
+    MissingEvents::of(facts, &parts, false)
+}
+
+fn told(missing: &MissingEvents) -> Vec<MissingKind> {
+    let one = |one: MissingEvent| MissingKind { kind: one.kind.word().to_owned(), text: one.text };
+    missing.beside_a_test().into_iter().map(one).collect()
 }
 
 fn wanted(record: &Record, count: usize) -> Vec<WorstSample> {
@@ -122,8 +140,8 @@ fn gather(input: &Input, all: &[(WorstSample, Moment)], machine: Machine) -> Spa
     let from = all.iter().map(|(_, moment)| moment.from).min().unwrap_or(0);
     let to = all.iter().map(|(_, moment)| moment.to).max().unwrap_or(0);
     let evidence = Evidence::new(from.saturating_sub(AROUND_NS), to.saturating_add(AROUND_NS), SPANS_MAX, machine);
-    let mut keep = SpansAround { evidence, reach: BTreeMap::new() };
     let classes = Classes::new(&input.traces);
+    let mut keep = SpansAround { evidence, reach: BTreeMap::new(), facts: classes.vocabulary.facts() };
     walk(&mut Reader::new(&input.traces), &classes, &mut keep);
     keep
 }
@@ -133,6 +151,8 @@ struct SpansAround {
     evidence: Evidence,
     /// By CPU: first and last record.
     reach: BTreeMap<u32, (i64, i64)>,
+    /// Which events were recorded.
+    facts: Facts,
 }
 
 impl SpansAround {
