@@ -75,7 +75,8 @@ impl Source {
     #[pyo3(signature = (paths, without_index=false, ignore_uuid=false))]
     fn new(py: Python<'_>, paths: Vec<PathBuf>, without_index: bool, ignore_uuid: bool) -> PyResult<Source> {
         let own = paths.clone();
-        let open = move || kymo_tables::Source::open(&own, &OpenOptions { without_index, ignore_uuid });
+        let options = OpenOptions { without_index, ignore_uuid, ..OpenOptions::default() };
+        let open = move || kymo_tables::Source::open(&own, &options);
         let opened = interruptible(py, open, || ())?.map_err(of_tables)?;
         Ok(Source { opened: Arc::new(opened), paths })
     }

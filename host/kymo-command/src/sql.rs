@@ -26,12 +26,16 @@ use crate::args::JsonArgs;
     kymo sql t \"SELECT * FROM span('req:begin', 'req:end', 'id') ORDER BY duration_ns DESC LIMIT 5\"\n  \
     kymo sql t 'SELECT * FROM records' --format parquet -o records.parquet\n  \
     kymo sql host1 host2 'SELECT host, sum(records) FROM losses GROUP BY host'\n  \
+    kymo sql --lake lake 'SELECT host, day, max(duration_ns) FROM wakeups GROUP BY host, day'\n  \
     kymo sql t     a prompt: .help lists its commands\n\n\
     Exit status: 0 fine, 2 errors. Damage of a trace and lost records are rows of the table losses.")]
 pub struct SqlArgs {
     /// Trace directories, or directories with traces below, and the query; without a query: a prompt
-    #[arg(required = true, value_name = "TRACE|QUERY")]
+    #[arg(required_unless_present = "lake", value_name = "TRACE|QUERY")]
     words: Vec<String>,
+    /// Ask this lake instead of traces: a directory or a URL, as in kymo lake
+    #[arg(long, value_name = "URL", conflicts_with = "ignore_uuid")]
+    lake: Option<String>,
     /// Run the queries in this file; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -87,6 +91,9 @@ impl SqlArgs {
     /// No trace; a file that cannot be read; a word that is neither a path nor looks like SQL.
     pub fn asked(&self) -> anyhow::Result<(Vec<PathBuf>, Asked)> {
         let paths = |words: &[String]| words.iter().map(PathBuf::from).collect::<Vec<PathBuf>>();
+        if self.lake.is_some() {
+            return Ok((Vec::new(), self.asked_of_lake()?));
+        }
         if let Some(file) = &self.file {
             return Ok((paths(&self.words), Asked::Query(read(file)?)));
         }
@@ -103,6 +110,22 @@ impl SqlArgs {
             bail!("no trace was given: kymo sql TRACE... 'QUERY'");
         }
         Ok((paths(before), Asked::Query(last.clone())))
+    }
+
+    fn asked_of_lake(&self) -> anyhow::Result<Asked> {
+        match (&self.file, &self.words[..]) {
+            (Some(file), []) => Ok(Asked::Query(read(file)?)),
+            (None, []) => Ok(Asked::Prompt),
+            (None, [query]) => Ok(Asked::Query(query.clone())),
+            (_, [first, ..]) => {
+                bail!("{first}: with --lake there is one query, in quotes, and no trace; kymo lake add adds traces")
+            }
+        }
+    }
+
+    /// The lake that is asked, instead of traces.
+    pub fn lake(&self) -> Option<&str> {
+        self.lake.as_deref()
     }
 
     /// The format of results.
@@ -178,6 +201,9 @@ mod tests {
         assert_eq!(asked(&["."]), Ok((1, Asked::Prompt)));
         assert!(asked(&["no-such-trace"]).unwrap_err().contains("no such trace"));
         assert!(asked(&["SELECT 1"]).unwrap_err().contains("no trace was given"));
+        assert_eq!(asked(&["--lake", "l", "SELECT 1"]), Ok((0, query("SELECT 1"))));
+        assert_eq!(asked(&["--lake", "l"]), Ok((0, Asked::Prompt)));
+        assert!(asked(&["--lake", "l", "t", "SELECT 1"]).unwrap_err().contains("no trace; kymo lake add"));
     }
 
     #[test]

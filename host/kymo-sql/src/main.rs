@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::{Parser, Subcommand};
 use kymo_command::export::{self, ExportArgs, ExportFormat, ExportWriter};
 use kymo_command::interrupt::take_signals;
+use kymo_command::lake::LakeArgs;
 use kymo_command::process;
 use kymo_command::sql::SqlArgs;
 use kymo_ctf::read::Trace;
@@ -24,6 +25,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Export(ExportArgs),
+    Lake(LakeArgs),
     Sql(SqlArgs),
 }
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     process::log_to_stderr();
     process::exit_code(match verb {
         Verb::Export(args) => run_export(&args),
+        Verb::Lake(args) => kymo_sql::lake::run(&args),
         Verb::Sql(args) => kymo_sql::sql::run(&args),
     })
 }

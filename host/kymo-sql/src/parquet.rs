@@ -16,10 +16,10 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
+use crate::day::{DAY_NS, day_text};
+
 /// Rows that are in memory of a file at most, before they are written as a row group.
 const GROUP_ROWS: usize = 1 << 16;
-
-const DAY_NS: i128 = 86_400 * 1_000_000_000;
 
 /// The table of one event class, and the file of its present day.
 struct OfEvent {
@@ -58,7 +58,7 @@ impl<'t> Tables<'t> {
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') { c } else { '_' };
         let host: String = host.chars().map(plain).take(200).collect();
         let dir = self.names.path(self.dir.path(), &record.event.name, "").join(format!("host={host}"));
-        let day = record.ns.div_euclid(DAY_NS);
+        let day = record.ns.div_euclid(i128::from(DAY_NS));
         OfEvent { table: Table::new(&trace.metadata, record.event_position), dir, day, file: None }
     }
 }
@@ -130,7 +130,7 @@ impl Exporter for Tables<'_> {
             self.tables.insert(key, table);
         }
         let Some(of_event) = self.tables.get_mut(&key) else { return Ok(()) };
-        let day = record.ns.div_euclid(DAY_NS);
+        let day = record.ns.div_euclid(i128::from(DAY_NS));
         // Records of one class come in the order of time: a day that is over does not come again.
         if day > of_event.day {
             self.done.files += of_event.close(self.lost)?;
@@ -153,40 +153,5 @@ impl Exporter for Tables<'_> {
         note_wide(&mut self.done, self.traces);
         self.dir.keep();
         Ok(self.done)
-    }
-}
-
-/// `YYYY-MM-DD` of days since 1970, by the rule that holds for all years (Gregorian, also before it was).
-fn day_text(days: i128) -> String {
-    // Years are counted from March, so that the leap day is the last one of its year; 400 years have 146097 days.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::day_text;
-
-    #[test]
-    fn days_have_their_names() {
-        for (days, text) in [
-            (0, "1970-01-01"),
-            (-1, "1969-12-31"),
-            (59, "1970-03-01"),
-            (789, "1972-02-29"),
-            (11_016, "2000-02-29"),
-            (19_782, "2024-02-29"),
-            (20_778, "2026-11-21"),
-            (47_541, "2100-03-01"),
-        ] {
-            assert_eq!(day_text(days), text, "{days}");
-        }
     }
 }

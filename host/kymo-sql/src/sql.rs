@@ -23,7 +23,10 @@ use kymo_command::sql::{Asked, SqlArgs, SqlFormat};
 use kymo_tables::{OpenOptions, Source};
 
 use output::{Output, Written};
-use session::Session;
+use session::{Data, Session};
+
+use crate::lake::catalog::Lake;
+use crate::lake::place::Place;
 
 /// Of the threads that plan queries: plans are trees.
 const STACK_BYTES: usize = 16 << 20;
@@ -51,13 +54,16 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
         take_signals();
         survive_closed_pipes();
     }
-    let source = Arc::new(Source::open(&paths, &options)?);
-    let session = Session::new(Arc::clone(&source), args.threads(), args.memory_bytes())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(args.threads())
         .thread_stack_size(STACK_BYTES)
-        .enable_time()
+        .enable_all()
         .build()?;
+    let data = match args.lake() {
+        Some(lake) => Data::Lake(Arc::new(runtime.block_on(Lake::open(Place::open(lake)?))?)),
+        None => Data::Traces(Arc::new(Source::open(&paths, &options)?)),
+    };
+    let session = Session::of(data.clone(), args.threads(), args.memory_bytes())?;
     let done = match asked {
         Asked::Prompt => prompt::run(&session, &runtime, format),
         Asked::Query(text) => {
@@ -71,7 +77,10 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(CLOSED_PIPE));
     }
     done?;
-    say_of_losses(&source);
+    match &data {
+        Data::Traces(source) => say_of_losses(source),
+        Data::Lake(lake) => say_of_losses_in(lake),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -153,6 +162,21 @@ fn say_of_losses(source: &Source) {
         let _ = writeln!(
             std::io::stderr(),
             "kymo: in the trace {records} records or packets are missing; the table losses has when and where"
+        );
+    }
+}
+
+/// The same of a lake, by its manifests.
+fn say_of_losses_in(lake: &Lake) {
+    let lost = lake.lost();
+    let missing = lost.records.saturating_add(lost.packets);
+    if missing > 0 || lost.damaged > 0 {
+        let traces = lake.additions().len();
+        let _ = writeln!(
+            std::io::stderr(),
+            "kymo: in the {traces} traces of the lake {missing} records or packets are missing, and {} places are \
+             damaged or doubtful; the table losses has when and where",
+            lost.damaged
         );
     }
 }

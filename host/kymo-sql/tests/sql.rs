@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use kymo_command::sql::SqlFormat;
 use kymo_sql::sql::output::Output;
-use kymo_sql::sql::session::Session;
+use kymo_sql::sql::session::{Data, Session};
 use kymo_tables::{OpenOptions, Source};
 use kymo_testing::Random;
 use serde_json::{Value, json};
@@ -43,6 +43,10 @@ impl Sql {
         runtime.block_on(all).map_err(|error| error.to_string())?;
         let bytes = written.0.lock().unwrap().clone();
         Ok(bytes)
+    }
+
+    fn is_indexed(&self) -> bool {
+        matches!(self.session.data(), Data::Traces(source) if source.is_indexed())
     }
 
     #[track_caller]
@@ -261,7 +265,7 @@ fn an_offset_counts_in_one_part_and_in_several() {
 #[test]
 fn an_index_answers_counts_and_changes_no_answer() {
     let (with, without) = with_and_without_an_index(&random(4, 3000));
-    assert!(with.session.source().is_indexed() && !without.session.source().is_indexed());
+    assert!(with.is_indexed() && !without.is_indexed());
     let plan = with.explain("SELECT count(*) FROM records");
     assert!(!plan.contains("TraceScan"), "{plan}");
     let plan = with.explain("SELECT * FROM motor.step WHERE time > at('+1us')");

@@ -20,6 +20,8 @@ pub struct OpenOptions {
     pub without_index: bool,
     /// Read packets whatever UUID they have.
     pub ignore_uuid: bool,
+    /// Open also if no trace can be opened: all that there is then is in the table `losses`.
+    pub keep_unreadable: bool,
 }
 
 /// Traces of one machine that are read together: of one kernel at most.
@@ -101,10 +103,13 @@ pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group
             Err(error) => return Err(error),
         }
     }
-    if dirs.is_empty() {
+    if dirs.is_empty() && (bad.is_empty() || !options.keep_unreadable) {
         return Err(bad.into_iter().next().map_or(Error::NoTrace, |(_, error)| error));
     }
     let mut groups: Vec<Group> = together(dirs).into_iter().map(|dirs| group(dirs, options)).collect();
+    if groups.is_empty() {
+        groups.push(group(Vec::new(), options));
+    }
     groups[0].named_results = results;
     groups[0].unreadable = bad.into_iter().map(|(dir, error)| (dir, error.to_string())).collect();
     Ok(groups)

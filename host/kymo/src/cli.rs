@@ -41,6 +41,7 @@ pub enum Verb {
     Heap(verbs::heap::HeapArgs),
     Export(verbs::export::ExportArgs),
     Sql(verbs::sql::SqlArgs),
+    Lake(verbs::lake::LakeArgs),
     Maxrate(verbs::maxrate::MaxrateArgs),
     Load(verbs::load::LoadArgs),
     Eval(verbs::eval::EvalArgs),

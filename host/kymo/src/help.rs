@@ -10,7 +10,7 @@ use crate::cli::Cli;
 /// Verbs by what they are for. A test checks that each visible verb is in one group.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "session", "mark", "list", "collect", "recover"]),
-    ("Look", &["view", "read", "stats", "top", "state", "functions", "heap", "sql", "index"]),
+    ("Look", &["view", "read", "stats", "top", "state", "functions", "heap", "sql", "lake", "index"]),
     ("Explain", &["latency", "critical", "explain"]),
     (
         "Measure",

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Heap(args) => verbs::heap::run(args),
         Verb::Export(args) => verbs::export::run(args, &words[1..]),
         Verb::Sql(args) => verbs::sql::run(&args, &words[1..]),
+        Verb::Lake(args) => verbs::lake::run(&args, &words[1..]),
         Verb::Maxrate(args) => verbs::maxrate::run(args),
         Verb::Load(args) => verbs::load::run(args),
         Verb::Eval(args) => verbs::eval::run(args),

@@ -48,13 +48,20 @@ pub const FUNCTIONS: [(&str, &str); 7] = [
     ),
 ];
 
-/// Adds all of them.
-pub fn register(context: &SessionContext, source: &Arc<Source>) {
-    context.register_udf(ScalarUDF::from(At::new(source)));
+/// Those of [`FUNCTIONS`] that need a trace.
+pub const OF_TRACES: [&str; 3] = ["at", "span", "critical_path"];
+
+/// Adds those that need no trace.
+pub fn register(context: &SessionContext) {
     context.register_udf(ScalarUDF::from(Duration::new()));
     for which in [Which::High, Which::Low, Which::Most] {
         context.register_udaf(AggregateUDF::from(Quantile::new(which)));
     }
+}
+
+/// Adds those that need traces.
+pub fn register_of_traces(context: &SessionContext, source: &Arc<Source>) {
+    context.register_udf(ScalarUDF::from(At::new(source)));
     context.register_udtf("span", Arc::new(SpanTable(Arc::clone(source))));
     context.register_udtf("critical_path", Arc::new(PathTable(Arc::clone(source))));
 }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use kymo_command::interrupt::is_over;
 use kymo_command::sql::SqlFormat;
-use kymo_tables::Source;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -18,9 +17,9 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Editor, Helper};
 use tokio::runtime::Runtime;
 
-use super::functions::FUNCTIONS;
+use super::functions::{FUNCTIONS, OF_TRACES};
 use super::output::Output;
-use super::session::Session;
+use super::session::{Data, Session};
 
 /// Words of SQL that are completed.
 const WORDS: &str = "SELECT FROM WHERE GROUP ORDER BY HAVING LIMIT OFFSET JOIN LEFT ON AS AND OR NOT IN BETWEEN LIKE IS NULL \
@@ -40,11 +39,11 @@ A query ends with ; and may have several lines. Tab completes names. Ctrl-C ends
 pub struct Names(BTreeSet<String>);
 
 impl Names {
-    /// Of the tables of a source.
-    pub fn of(source: &Source) -> Names {
+    /// Of the tables and functions of a session.
+    pub fn of(data: &Data) -> Names {
         let mut names: BTreeSet<String> = WORDS.split_whitespace().map(str::to_owned).collect();
-        names.extend(FUNCTIONS.iter().filter_map(|(usage, _)| Some(format!("{}(", usage.split_once('(')?.0))));
-        for table in source.tables() {
+        names.extend(functions(data).filter_map(|(usage, _)| Some(format!("{}(", usage.split_once('(')?.0))));
+        for table in data.tables() {
             names.extend(table.schema.fields().iter().map(|field| quoted(field.name())));
             names.insert(quoted(&table.name));
         }
@@ -69,6 +68,15 @@ impl Names {
         };
         (begin, self.0.iter().filter(fits).map(String::as_str).collect())
     }
+}
+
+/// The functions of a session: how they are used, and what they give.
+fn functions(data: &Data) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let has_traces = matches!(data, Data::Traces(_));
+    let is_there = move |(usage, _): &(&str, &str)| {
+        has_traces || !OF_TRACES.iter().any(|name| usage.split('(').next() == Some(*name))
+    };
+    FUNCTIONS.into_iter().filter(is_there)
 }
 
 /// A name as it is written in SQL.
@@ -127,13 +135,13 @@ fn history() -> Option<PathBuf> {
 /// The terminal cannot be read.
 pub fn run(session: &Session, runtime: &Runtime, mut format: SqlFormat) -> anyhow::Result<()> {
     let mut editor: Editor<Names, DefaultHistory> = Editor::new()?;
-    editor.set_helper(Some(Names::of(session.source())));
+    editor.set_helper(Some(Names::of(session.data())));
     let history = history();
     if let Some(history) = &history {
         // The first time there is none.
         let _ = editor.load_history(history);
     }
-    outln(&format!("{} tables; .help lists commands", session.source().tables().len()));
+    outln(&format!("{} tables; .help lists commands", session.data().tables().len()));
     loop {
         let line = match editor.readline("kymo> ") {
             Ok(line) => line,
@@ -168,7 +176,7 @@ fn outln(text: &str) {
 /// One line: a command, or queries.
 fn one(session: &Session, runtime: &Runtime, format: &mut SqlFormat, line: &str) -> anyhow::Result<()> {
     if line.starts_with('.') {
-        outln(&command(session.source(), format, line)?);
+        outln(&command(session.data(), format, line)?);
         return Ok(());
     }
     let begun = std::time::Instant::now();
@@ -206,24 +214,26 @@ pub async fn until_over() {
 }
 
 /// A command that begins with a dot.
-fn command(source: &Source, format: &mut SqlFormat, line: &str) -> anyhow::Result<String> {
+fn command(data: &Data, format: &mut SqlFormat, line: &str) -> anyhow::Result<String> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match word {
         ".help" => Ok(HELP.to_owned()),
         ".tables" => {
             let line = |table: kymo_tables::TableInfo| format!("{}  {}", quoted(&table.name), table.about);
-            Ok(source.tables().into_iter().map(line).collect::<Vec<_>>().join("\n"))
+            Ok(data.tables().into_iter().map(line).collect::<Vec<_>>().join("\n"))
         }
         ".columns" => {
             let name = rest.trim().trim_end_matches(';').trim_matches('"');
-            let schema = source.schema(name)?;
+            let schema = data.schema(name)?;
             let line = |field: &arrow_schema::FieldRef| {
                 let about = field.metadata().get("about").map_or("", String::as_str);
                 format!("{}  {}  {about}", quoted(field.name()), field.data_type())
             };
             Ok(schema.fields().iter().map(line).collect::<Vec<_>>().join("\n"))
         }
-        ".functions" => Ok(FUNCTIONS.map(|(usage, about)| format!("{usage}  {about}")).join("\n")),
+        ".functions" => {
+            Ok(functions(data).map(|(usage, about)| format!("{usage}  {about}")).collect::<Vec<_>>().join("\n"))
+        }
         ".format" => {
             *format = match rest.trim() {
                 "table" => SqlFormat::Table,

@@ -1,37 +1,100 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A session of DataFusion with the tables and functions of a source.
+//! A session of DataFusion with the tables and functions of traces, or of a lake.
 
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use datafusion::catalog::MemoryCatalogProvider;
+use arrow_schema::SchemaRef;
+use datafusion::catalog::{MemoryCatalogProvider, SchemaProvider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
-use kymo_tables::Source;
+use kymo_tables::{Source, TableInfo};
+use strsim::damerau_levenshtein;
 
 use super::functions;
 use super::provider::TraceSchema;
+use crate::lake::catalog::Lake;
+use crate::lake::provider::LakeSchema;
 
 const CATALOG: &str = "kymo";
 const SCHEMA: &str = "trace";
 
-/// Tables and functions of a source, ready for queries.
+/// Edits of a name that was mistyped.
+const EDITS_MAX: usize = 3;
+
+/// What is asked.
+#[derive(Clone)]
+pub enum Data {
+    /// Opened traces.
+    Traces(Arc<Source>),
+    /// A lake.
+    Lake(Arc<Lake>),
+}
+
+impl Data {
+    /// All tables.
+    pub fn tables(&self) -> Vec<TableInfo> {
+        match self {
+            Data::Traces(source) => source.tables(),
+            Data::Lake(lake) => lake.tables(),
+        }
+    }
+
+    /// The columns of a table.
+    ///
+    /// # Errors
+    /// There is none; with those that are near it.
+    pub fn schema(&self, table: &str) -> anyhow::Result<SchemaRef> {
+        match self {
+            Data::Traces(source) => Ok(source.schema(table)?),
+            Data::Lake(lake) => match lake.files().get(table) {
+                Some(files) => Ok(Arc::clone(&files.schema)),
+                None => Err(missing(lake, table)),
+            },
+        }
+    }
+
+    fn schemas(&self, threads: usize) -> Vec<(String, Arc<dyn SchemaProvider>)> {
+        match self {
+            Data::Traces(source) => TraceSchema::all(source, threads, SCHEMA),
+            Data::Lake(lake) => LakeSchema::all(lake, threads, SCHEMA),
+        }
+    }
+}
+
+/// A table that a lake does not have.
+fn missing(lake: &Lake, table: &str) -> anyhow::Error {
+    let near = lake.files().keys().map(|name| (damerau_levenshtein(name, table), name));
+    let near = near.filter(|(edits, _)| *edits <= EDITS_MAX).min();
+    let hint = near.map_or_else(String::new, |(_, name)| format!(" (did you mean {name:?}?)"));
+    anyhow::anyhow!("the lake has no table {table:?}{hint}: SHOW TABLES lists them; kymo lake add --table adds others")
+}
+
+/// Tables and functions, ready for queries.
 #[derive(Clone)]
 pub struct Session {
     context: SessionContext,
-    source: Arc<Source>,
+    data: Data,
 }
 
 impl Session {
-    /// With so many threads, and so many bytes for operators that keep rows.
+    /// Of traces, with so many threads, and so many bytes for operators that keep rows.
     ///
     /// # Errors
     /// DataFusion's own.
     pub fn new(source: Arc<Source>, threads: usize, memory_bytes: usize) -> anyhow::Result<Session> {
+        Session::of(Data::Traces(source), threads, memory_bytes)
+    }
+
+    /// The same of traces or a lake.
+    ///
+    /// # Errors
+    /// DataFusion's own.
+    pub fn of(data: Data, threads: usize, memory_bytes: usize) -> anyhow::Result<Session> {
         let mut config = SessionConfig::new()
             .with_target_partitions(threads)
             .with_information_schema(true)
@@ -44,16 +107,19 @@ impl Session {
         let context = SessionContext::new_with_config_rt(config, runtime);
         let catalog = Arc::new(MemoryCatalogProvider::new());
         context.register_catalog(CATALOG, catalog.clone());
-        for (name, schema) in TraceSchema::all(&source, threads, SCHEMA) {
+        for (name, schema) in data.schemas(threads) {
             datafusion::catalog::CatalogProvider::register_schema(&*catalog, &name, schema)?;
         }
-        functions::register(&context, &source);
-        Ok(Session { context, source })
+        functions::register(&context);
+        if let Data::Traces(source) = &data {
+            functions::register_of_traces(&context, source);
+        }
+        Ok(Session { context, data })
     }
 
-    /// The traces.
-    pub fn source(&self) -> &Arc<Source> {
-        &self.source
+    /// What is asked.
+    pub fn data(&self) -> &Data {
+        &self.data
     }
 
     /// The statements of a text.
@@ -85,6 +151,13 @@ impl Session {
     /// Why a query is none: of a table that is none, with those that are near it.
     fn refused(&self, error: &DataFusionError) -> String {
         let text = message(error);
+        let of_traces = functions::OF_TRACES.iter().find(|name| text.contains(&format!("function '{name}'")));
+        if let (Data::Lake(_), Some(name)) = (&self.data, of_traces) {
+            return format!(
+                "{name} needs a trace, and there is none in a lake: write a time as '2026-11-27T10:00:00', or ask the \
+                 trace of a row with kymo sql"
+            );
+        }
         let missing = text.strip_prefix("table '").and_then(|rest| rest.split_once("' not found"));
         let Some((name, _)) = missing else { return text };
         let head = format!("{CATALOG}.");
@@ -92,7 +165,7 @@ impl Session {
         let own = name.strip_prefix(&format!("{SCHEMA}.")).map(str::to_owned);
         // What stands before the dot is the first part of an event's name.
         let name = own.unwrap_or_else(|| name.replacen('.', ":", 1));
-        self.source.schema(&name).err().map_or(text, |error| error.to_string())
+        self.data.schema(&name).err().map_or(text, |error| error.to_string())
     }
 
     /// The rows of one query.

@@ -257,7 +257,7 @@ impl<'a> Progress<'a> {
             (None, "FILE|PATTERN") if self.has_kernel_flag => (world.kernel_events(), Rest::Nothing),
             (None, "FILE|PATTERN") => (world.program_events(), Rest::Files),
             (None, "DIR") if self.path == ["read"] => (world.sessions(), Rest::Dirs),
-            (_, "DIR" | "RING_DIR" | "TRACE") => (Vec::new(), Rest::Dirs),
+            (_, "DIR" | "RING_DIR" | "TRACE" | "URL") => (Vec::new(), Rest::Dirs),
             (_, "FILE" | "FILE|DIR" | "DIR|REPORT" | "A" | "B" | "SOURCE" | "TO") => (Vec::new(), Rest::Files),
             _ => (Vec::new(), Rest::Nothing),
         }

@@ -13,7 +13,7 @@ pub mod lab;
 mod reading;
 mod recording;
 
-pub use exchange::{export, import, sql};
+pub use exchange::{export, import, lake, sql};
 pub use kymo_command::{args, units};
 pub use lab::{compare, doctor, eval, load, maxrate, probe, report, shield, slots};
 pub use reading::{

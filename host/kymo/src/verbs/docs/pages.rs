@@ -24,7 +24,7 @@ const fn page(name: &'static str, section: u8, source: &'static str, about: &'st
 }
 
 /// All that help texts, messages and other pages refer to.
-pub const PAGES: [Page; 22] = [
+pub const PAGES: [Page; 23] = [
     page("analyze", 7, "spec/analyze.md", "state of a machine, latencies, critical paths and causes"),
     page("containers", 7, "docs/containers.md", "tracing programs in containers"),
     page("context", 7, "spec/context.md", "contexts of records: priority, cgroup, call stack, counters"),
@@ -36,6 +36,7 @@ pub const PAGES: [Page; 22] = [
     page("index", 7, "spec/index.md", "the index of a trace"),
     page("kernel", 7, "spec/kernel.md", "events of the kernel, probes, and their names in traces"),
     page("lab", 7, "spec/lab.md", "latency tests, their results and statistics"),
+    page("lake", 7, "spec/lake.md", "a lake: tables of many traces as Parquet files"),
     page("posix", 7, "docs/posix.md", "POSIX Trace"),
     page("read", 7, "spec/read.md", "how traces are read, and what happens with damaged ones"),
     page("recording", 7, "docs/record.md", "recording by task: programs, kernel, functions"),

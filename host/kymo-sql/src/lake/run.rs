@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs `kymo lake add` and `kymo lake list`.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use anyhow::{Context as _, bail};
+use kymo_command::interrupt::{is_over, take_signals};
+use kymo_command::lake::{LakeAddArgs, LakeListArgs};
+use kymo_command::named::named;
+use kymo_command::terminal::Progress;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::add::{Added, Order, Outcome, Outside, Step, add as add_trace};
+use super::list::{Listing, about, addition};
+use super::place::Place;
+
+/// The exit status if a trace could not be opened.
+const UNREADABLE: u8 = 3;
+
+/// Threads that write while the trace is read.
+const THREADS: usize = 2;
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?)
+}
+
+/// Lists a lake.
+///
+/// # Errors
+/// It cannot be read.
+pub fn list(args: &LakeListArgs) -> anyhow::Result<ExitCode> {
+    let listing = runtime()?.block_on(Listing::read(&Place::open(&args.lake)?))?;
+    let text = if args.out.json { format!("{:#}\n", listing.json()) } else { listing.text() };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds traces to a lake.
+///
+/// # Errors
+/// Words that make no sense; what is no trace, before anything is written; a trace that cannot be added: those before
+/// it are.
+pub fn add(args: &LakeAddArgs) -> anyhow::Result<ExitCode> {
+    let order = Order { labels: args.labels()?, wanted: args.tables.clone(), with_trace: args.with_trace };
+    let dirs = traces(args)?;
+    take_signals();
+    let place = Place::create(&args.to)?;
+    let runtime = runtime()?;
+    let mut done = Vec::new();
+    for (position, dir) in dirs.iter().enumerate() {
+        let outside = outside(&format!("trace {} of {}", position + 1, dirs.len()));
+        let added = runtime.block_on(add_trace(&place, dir, &order, &outside));
+        drop(outside);
+        let added = added.with_context(|| remark(&done, dirs.len()))?;
+        if !args.out.json && !args.quiet {
+            tell(&added)?;
+        }
+        if let Some(why) = &added.unreadable {
+            eprintln!("kymo: {} cannot be opened, and is a row of losses: {why}", dir.display());
+        }
+        if !added.manifest.has_wall_clock && added.unreadable.is_none() {
+            let dir = dir.display();
+            eprintln!("kymo: the clock of {dir} does not count from 1970: its rows have no day");
+        }
+        done.push(added);
+    }
+    if args.out.json {
+        let traces: Vec<Value> = done.iter().map(json_of).collect();
+        let text = format!("{:#}\n", json!({ "lake": place.text(), "traces": traces }));
+        std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    }
+    check_wanted(&order.wanted, &done)?;
+    let is_short = done.iter().any(|added| added.unreadable.is_some());
+    Ok(if is_short { ExitCode::from(UNREADABLE) } else { ExitCode::SUCCESS })
+}
+
+/// How far it came before an error.
+fn remark(done: &[Added], of: usize) -> String {
+    format!("{} of {of} traces are in the lake", done.len())
+}
+
+/// The directories of the traces.
+fn traces(args: &LakeAddArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for named in named(&args.traces) {
+        let dir = named.dir.display();
+        if !named.dir.exists() {
+            bail!("{dir}: there is no such trace");
+        }
+        let is_trace = named.dir.is_file() || named.parts.iter().any(|part| part.join("metadata").is_file());
+        if !is_trace {
+            bail!("{dir} is no trace, and has none below: there is no file metadata");
+        }
+        if !dirs.contains(&named.dir) {
+            dirs.push(named.dir);
+        }
+    }
+    Ok(dirs)
+}
+
+fn outside(which: &str) -> Outside {
+    let progress = Mutex::new(Progress::new());
+    let which = which.to_owned();
+    let show = move |step: &Step<'_>| {
+        if let Ok(mut progress) = progress.lock() {
+            let done = step.position as f64 / step.tables.max(1) as f64;
+            progress.show_share(done, || format!("{which}, table {}: {} rows", step.table, step.rows));
+        }
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Outside { goes_on: || !is_over(), progress: Arc::new(show), now: now.as_secs() as i64, token: token() }
+}
+
+/// A name for a run: 8 digits that no other run has.
+fn token() -> String {
+    // The standard library draws its keys from the system.
+    let drawn = RandomState::new().build_hasher().finish();
+    format!("{:08x}", drawn as u32)
+}
+
+fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Added => "added",
+        Outcome::Replaced => "replaced",
+        Outcome::Already => "already there",
+    }
+}
+
+fn tell(added: &Added) -> anyhow::Result<()> {
+    let line = format!("{}: {}\n  {}\n", word(added.outcome), added.manifest.place, about(&added.manifest));
+    std::io::stdout().lock().write_all(line.as_bytes()).context("cannot write to standard output")
+}
+
+fn json_of(added: &Added) -> Value {
+    let mut value = addition(&added.manifest);
+    value["outcome"] = word(added.outcome).into();
+    value["unreadable"] = added.unreadable.clone().into();
+    value
+}
+
+/// A name or glob that no trace has a table for is a mistake.
+fn check_wanted(wanted: &[String], done: &[Added]) -> anyhow::Result<()> {
+    let matched: BTreeSet<&String> = done.iter().flat_map(|added| &added.matched).collect();
+    let missing: Vec<&str> = wanted.iter().filter(|name| !matched.contains(name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        bail!(
+            "no trace has a table {}; kymo sql TRACE 'SHOW TABLES' lists them. All else was added",
+            missing.join(", ")
+        );
+    }
+    Ok(())
+}
