@@ -11,13 +11,13 @@ use anyhow::{Context as _, bail, ensure};
 use kymo_names::event_matches;
 use kymo_tables::{OpenOptions, Scan, Source, TableInfo};
 
-use super::escaped;
 use super::identity::TraceFiles;
-use super::manifest::{Adding, Column, Lost, Manifest, Owner, VERSION, make_lake};
+use super::manifest::{Adding, FileColumn, Lost, Manifest, Owner, VERSION, make_lake};
+use super::names::escaped;
 use super::place::{Place, STAGING};
 use super::rows::Common;
 use super::unfinished::{self, is_ours, lives, others, recover, settle};
-use super::upload::{Ready, Upload};
+use super::upload::{Ready, Upload, put};
 use super::write::{FileNames, TableWriter};
 use crate::day::DAY_NS;
 
@@ -306,14 +306,15 @@ impl<'a> Run<'a> {
         let scan = Scan { cancelled, ..Scan::default() };
         let common = self.common.clone();
         let mut writer = TableWriter::new(self.place, names, &common, table);
-        let schema = Column::of(writer.layout().schema());
+        let schema = FileColumn::of(writer.layout().schema());
         let written = self.write_rows(&mut writer, &scan, step).await;
         if let Err(error) = written {
             writer.abort().await;
             return Err(error);
         }
+        // A table without rows has no file, and can be asked all the same.
+        self.manifest.schemas.insert(table.name.clone(), schema);
         for (entry, file) in writer.finish().await? {
-            self.manifest.schemas.entry(table.name.clone()).or_insert_with(|| schema.clone());
             self.manifest.files.push(entry);
             ready.push(file);
         }
@@ -394,7 +395,7 @@ impl<'a> Run<'a> {
         ensure!(is_ours(self.place, &self.adding).await?, "another run took this one for dead; add the trace again");
         let path = Manifest::path(&self.manifest.trace);
         let bytes = serde_json::to_vec_pretty(&self.manifest)?;
-        if let Err(error) = self.place.put(&path, bytes, &self.adding.staging()).await {
+        if let Err(error) = put(self.place, &path, bytes, &self.adding.staging()).await {
             // The answer may be lost, and not the request.
             ensure!(self.is_manifest_ours().await?, error);
         }

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use kymo_tables::TableInfo;
 
-use super::LABEL;
-use super::manifest::{Column, FileEntry, Lost, Manifest};
+use super::manifest::{FileColumn, Lost, Manifest};
+use super::names::LABEL;
 use super::place::Place;
 use super::rows::words;
-use super::scan::schema_of_file;
+use super::scan::{LakeFile, schema_of_file};
 
 /// A lake, as its manifests had it at one time.
 pub struct Lake {
@@ -30,15 +29,6 @@ pub struct LakeFiles {
     pub schema: SchemaRef,
     /// In the order of the additions.
     pub files: Vec<LakeFile>,
-}
-
-/// A file, with what its rows have that is not in it.
-#[derive(Clone, Debug)]
-pub struct LakeFile {
-    /// What the manifest tells.
-    pub entry: FileEntry,
-    /// Of its addition.
-    pub labels: Arc<BTreeMap<String, String>>,
 }
 
 impl Lake {
@@ -59,6 +49,7 @@ impl Lake {
                 files.entry(entry.table.clone()).or_default().push(LakeFile { entry: entry.clone(), labels });
             }
             for (table, schema) in &addition.schemas {
+                files.entry(table.clone()).or_default();
                 let fields = fields(&place, addition, table, schema).await?;
                 unite(columns.entry(table.clone()).or_default(), fields);
             }
@@ -111,13 +102,12 @@ impl Lake {
 }
 
 /// Columns of a table in the files of an addition.
-async fn fields(place: &Place, addition: &Manifest, table: &str, columns: &[Column]) -> anyhow::Result<Vec<Field>> {
-    let known = columns.iter().map(|column| Some(Field::new(&column.name, column.data_type()?, true)));
-    if let Some(fields) = known.collect::<Option<Vec<Field>>>() {
-        return Ok(fields);
-    }
+async fn fields(place: &Place, addition: &Manifest, table: &str, columns: &[FileColumn]) -> anyhow::Result<Vec<Field>> {
+    let known = columns.iter().filter_map(|column| Some(Field::new(&column.name, column.data_type()?, true)));
+    let known: Vec<Field> = known.collect();
+    // Without rows, a column whose type cannot be read has no values either.
     let entry = addition.files.iter().find(|file| file.table == table);
-    let entry = entry.with_context(|| format!("the addition {} has no file of {table}", addition.trace))?;
+    let Some(entry) = entry.filter(|_| known.len() < columns.len()) else { return Ok(known) };
     let schema = schema_of_file(place, entry).await?;
     Ok(schema.fields().iter().map(|field| field.as_ref().clone()).collect())
 }

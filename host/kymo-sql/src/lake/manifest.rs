@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::place::{Place, STAGING};
+use super::upload::put;
 
 /// The version of the layout.
 pub const VERSION: u32 = 1;
@@ -51,7 +52,7 @@ pub struct Manifest {
     /// What is missing in the trace.
     pub lost: Lost,
     /// Columns by table.
-    pub schemas: BTreeMap<String, Vec<Column>>,
+    pub schemas: BTreeMap<String, Vec<FileColumn>>,
     /// The files with rows.
     pub files: Vec<FileEntry>,
     /// Files of the copied trace.
@@ -72,7 +73,7 @@ pub struct Lost {
 
 /// A column of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct FileColumn {
     /// Its name.
     pub name: String,
     /// Its type, as Arrow writes it.
@@ -136,10 +137,10 @@ pub struct Owner {
     pub started: u64,
 }
 
-impl Column {
+impl FileColumn {
     /// Columns of a schema.
-    pub fn of(schema: &Schema) -> Vec<Column> {
-        let column = |field: &arrow_schema::FieldRef| Column {
+    pub fn of(schema: &Schema) -> Vec<FileColumn> {
+        let column = |field: &arrow_schema::FieldRef| FileColumn {
             name: field.name().clone(),
             data_type: field.data_type().to_string(),
         };
@@ -219,7 +220,7 @@ impl Adding {
     /// # Errors
     /// It cannot be written.
     pub async fn put(&self, place: &Place) -> anyhow::Result<()> {
-        place.put(&self.path(), serde_json::to_vec_pretty(self)?, &self.staging()).await
+        put(place, &self.path(), serde_json::to_vec_pretty(self)?, &self.staging()).await
     }
 
     /// All of a lake.
@@ -284,7 +285,7 @@ pub async fn make_lake(place: &Place, staging: &str) -> anyhow::Result<()> {
     if place.get(MARK).await?.is_some() {
         return check_mark(place).await;
     }
-    place.put(MARK, serde_json::to_vec(&Mark { kymo_lake: VERSION })?, staging).await
+    put(place, MARK, serde_json::to_vec(&Mark { kymo_lake: VERSION })?, staging).await
 }
 
 #[cfg(test)]
@@ -315,7 +316,7 @@ mod tests {
             DataType::Struct(members.into()),
         ] {
             let schema = Schema::new(vec![Field::new("x", data_type.clone(), true)]);
-            assert_eq!(Column::of(&schema)[0].data_type(), Some(data_type));
+            assert_eq!(FileColumn::of(&schema)[0].data_type(), Some(data_type));
         }
     }
 }

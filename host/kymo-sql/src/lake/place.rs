@@ -9,10 +9,8 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use url::Url;
-
-use super::upload::Upload;
 
 /// Schemes of object stores: the feature that each needs, and whether it is compiled.
 const CLOUDS: [(&str, &str, bool); 7] = [
@@ -40,26 +38,26 @@ pub struct Place {
 }
 
 /// What a text names.
-enum Named {
+enum NamedPlace {
     Directory(PathBuf),
     Cloud(Url),
 }
 
-fn named(text: &str) -> anyhow::Result<Named> {
+fn named(text: &str) -> anyhow::Result<NamedPlace> {
     ensure!(!text.is_empty(), "the lake has no name: give a directory or a URL");
     let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-        return Ok(Named::Directory(text.into()));
+        return Ok(NamedPlace::Directory(text.into()));
     };
     let cloud = CLOUDS.iter().find(|(known, ..)| *known == scheme);
     if cloud.is_none() && scheme != "file" && !rest.starts_with("//") {
         // A directory with a colon in its name.
-        return Ok(Named::Directory(text.into()));
+        return Ok(NamedPlace::Directory(text.into()));
     }
     ensure!(rest.starts_with("//"), "{text}: a URL has two slashes behind its scheme: {scheme}://...");
     let url = Url::parse(text).with_context(|| format!("{text} is no URL"))?;
     match cloud {
         None if scheme == "file" => match url.to_file_path() {
-            Ok(path) => Ok(Named::Directory(path)),
+            Ok(path) => Ok(NamedPlace::Directory(path)),
             Err(()) => bail!("{text}: a file URL has three slashes, and no host: file:///srv/lake"),
         },
         None => bail!("{text}: a lake is a directory, or below file://, s3://, gs:// or az://; not {scheme}://"),
@@ -67,7 +65,7 @@ fn named(text: &str) -> anyhow::Result<Named> {
             "{text}: this kymo-sql was built without the feature {feature}, which {scheme}:// needs: build it with \
              cargo build --release -p kymo -p kymo-sql --features kymo-sql/{feature}"
         ),
-        Some(_) => Ok(Named::Cloud(url)),
+        Some(_) => Ok(NamedPlace::Cloud(url)),
     }
 }
 
@@ -84,12 +82,12 @@ impl Place {
     /// A text that names none; a directory that is not there; a scheme that was not compiled.
     pub fn open(text: &str) -> anyhow::Result<Place> {
         match named(text)? {
-            Named::Directory(dir) => {
+            NamedPlace::Directory(dir) => {
                 ensure!(dir.exists(), "{text}: there is no such directory; kymo lake add TRACE --to {text} makes it");
                 ensure!(dir.is_dir(), "{text} is a file; a lake is a directory or a URL");
                 Place::of_directory(text, &dir)
             }
-            Named::Cloud(url) => Place::of_cloud(text, &url),
+            NamedPlace::Cloud(url) => Place::of_cloud(text, &url),
         }
     }
 
@@ -98,7 +96,7 @@ impl Place {
     /// # Errors
     /// As of [`Place::open`]; the directory cannot be made.
     pub fn create(text: &str) -> anyhow::Result<Place> {
-        if let Named::Directory(dir) = named(text)? {
+        if let NamedPlace::Directory(dir) = named(text)? {
             ensure!(!dir.exists() || dir.is_dir(), "{text} is a file; a lake is a directory or a URL");
             std::fs::create_dir_all(&dir).with_context(|| format!("cannot make the directory {text}"))?;
         }
@@ -156,7 +154,7 @@ impl Place {
         local.map_or_else(|| format!("{}/{below}", self.text), |path| path.to_string_lossy().into_owned())
     }
 
-    /// The object `below` the lake. Names in it are written so that they need no change ([`super::escaped`]).
+    /// The object `below` the lake. Names in it are written so that they need no change ([`super::names::escaped`]).
     pub fn path(&self, below: &str) -> Path {
         let parts = below.split('/').filter(|part| !part.is_empty());
         let raw = self.prefix.parts().map(|part| part.as_ref().to_owned()).chain(parts.map(str::to_owned));
@@ -181,20 +179,6 @@ impl Place {
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read {below} in the lake {}", self.text)),
         }
-    }
-
-    /// Writes a small object, which appears whole.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub async fn put(&self, below: &str, bytes: Vec<u8>, staging: &str) -> anyhow::Result<()> {
-        if !self.stages() {
-            let put = self.store.put(&self.path(below), PutPayload::from(bytes)).await;
-            return put.map(drop).with_context(|| format!("cannot write {below} in the lake {}", self.text));
-        }
-        let mut upload = Upload::begin(self, below, staging).await?;
-        upload.write(&bytes).await?;
-        upload.finish().await?.publish(self).await
     }
 
     /// All objects below a prefix.

@@ -26,10 +26,10 @@ use datafusion::physical_plan::{
 };
 use kymo_tables::Scan;
 
-use super::LABEL;
-use super::catalog::{Lake, LakeFile, LakeFiles};
+use super::catalog::{Lake, LakeFiles};
+use super::names::LABEL;
 use super::place::Place;
-use super::scan::{FileReader, Stretch, partition};
+use super::scan::{FileReader, LakeFile, Stretch, partition};
 use crate::sql::pushdown::{self, Pushes};
 
 /// Batches that wait between a reader and the operators.

@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::arrow::compute::take_record_batch;
 use kymo_tables::TableInfo;
 
-use super::LABEL;
+use super::names::LABEL;
 use crate::day::DAY_NS;
 
 /// Which directory a row is in.

@@ -63,11 +63,11 @@ pub fn add(args: &LakeAddArgs) -> anyhow::Result<ExitCode> {
             tell(&added)?;
         }
         if let Some(why) = &added.unreadable {
-            eprintln!("kymo: {} cannot be opened, and is a row of losses: {why}", dir.display());
+            say(&format!("kymo: {} cannot be opened, and is a row of losses: {why}", dir.display()));
         }
         if !added.manifest.has_wall_clock && added.unreadable.is_none() {
             let dir = dir.display();
-            eprintln!("kymo: the clock of {dir} does not count from 1970: its rows have no day");
+            say(&format!("kymo: the clock of {dir} does not count from 1970: its rows have no day"));
         }
         done.push(added);
     }
@@ -123,6 +123,11 @@ fn token() -> String {
     // The standard library draws its keys from the system.
     let drawn = RandomState::new().build_hasher().finish();
     format!("{:08x}", drawn as u32)
+}
+
+/// Says something on standard error.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn word(outcome: Outcome) -> &'static str {

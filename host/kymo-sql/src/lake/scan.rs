@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads Parquet files of a lake, a few bytes ranges at a time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,9 +18,8 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataPushDecoder};
 
-use super::LABEL;
-use super::catalog::LakeFile;
 use super::manifest::FileEntry;
+use super::names::LABEL;
 use super::place::Place;
 use super::rows::constant;
 use crate::day::day_number;
@@ -30,6 +29,15 @@ const BATCH_ROWS: usize = 8192;
 
 /// Bytes at the end of a file that are read at first: its metadata mostly fits.
 const FOOTER_BYTES: u64 = 64 << 10;
+
+/// A file, with what its rows have that is not in it.
+#[derive(Clone, Debug)]
+pub struct LakeFile {
+    /// What the manifest tells.
+    pub entry: FileEntry,
+    /// Of its addition.
+    pub labels: Arc<BTreeMap<String, String>>,
+}
 
 /// A stretch of `time`: from, to (behind it), ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -145,3 +145,17 @@ impl Ready {
         }
     }
 }
+
+/// Writes a small object, which appears whole.
+///
+/// # Errors
+/// It cannot be written.
+pub async fn put(place: &Place, below: &str, bytes: Vec<u8>, staging: &str) -> anyhow::Result<()> {
+    if !place.stages() {
+        let put = place.store().put(&place.path(below), PutPayload::from(bytes)).await;
+        return put.map(drop).with_context(|| format!("cannot write {below} in the lake {}", place.text()));
+    }
+    let mut upload = Upload::begin(place, below, staging).await?;
+    upload.write(&bytes).await?;
+    upload.finish().await?.publish(place).await
+}

@@ -12,10 +12,10 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::manifest::FileEntry;
+use super::names::{UNKNOWN, escaped, escaped_host, escaped_table};
 use super::place::Place;
 use super::rows::{Common, Partition, RowLayout};
 use super::upload::{Ready, Upload};
-use super::{UNKNOWN, escaped, escaped_host, escaped_table};
 use crate::day::day_text;
 
 /// Rows of a row group.
