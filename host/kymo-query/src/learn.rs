@@ -163,7 +163,7 @@ impl Learn {
         let of_dumps = self.traces.iter().enumerate().flat_map(move |(number, trace)| {
             let dump =
                 trace.iter().filter(|trace| trace.dump.is_ahead(trace.now)).flat_map(|trace| &trace.dump.threads);
-            dump.filter(move |(tid, _)| self.machines.state(number).thread(tid.cast_signed()).is_none())
+            dump.filter(move |(tid, _)| self.machines.state(number).thread(**tid as i32).is_none())
                 .map(|(tid, dumped)| (*tid, who(dumped)))
         });
         of_state.chain(of_dumps)
@@ -255,7 +255,7 @@ impl Learn {
 
     /// What is known of a thread that is not an idle one, at a record.
     fn look<'a>(&'a self, record: &Record<'_>, tid: u32) -> Who<'a> {
-        let thread = self.machines.state(record.trace).thread(tid.cast_signed());
+        let thread = self.machines.state(record.trace).thread(tid as i32);
         let known = match (&self.leaving, thread) {
             (Some((leaving, identity)), _) if *leaving == tid => who(identity),
             (_, Some(thread)) if thread.doing == Doing::Ended => return Who { pid: None, name: "" },

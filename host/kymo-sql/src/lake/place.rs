@@ -163,8 +163,9 @@ impl Place {
 
     /// The path below the lake of an object.
     pub fn below(&self, path: &Path) -> String {
-        let own = path.prefix_match(&self.prefix).map(|parts| parts.map(|part| part.as_ref().to_owned()).collect());
-        own.unwrap_or_else(Vec::new).join("/")
+        let own: Option<Vec<String>> =
+            path.prefix_match(&self.prefix).map(|parts| parts.map(|part| part.as_ref().to_owned()).collect());
+        own.unwrap_or_default().join("/")
     }
 
     /// The bytes of an object; none where there is none.

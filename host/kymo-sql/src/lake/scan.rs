@@ -89,7 +89,7 @@ async fn metadata(place: &Place, entry: &FileEntry) -> Result<ArrowReaderMetadat
     let failed = |error: parquet::errors::ParquetError| unreadable(place, entry, &error);
     let decoder = ParquetMetaDataPushDecoder::try_new(entry.bytes).map_err(failed)?;
     let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
-    let mut wanted = vec![entry.bytes.saturating_sub(FOOTER_BYTES)..entry.bytes];
+    let mut wanted = std::iter::once(entry.bytes.saturating_sub(FOOTER_BYTES)..entry.bytes).collect::<Vec<_>>();
     loop {
         let bytes = ranges(place, entry, &wanted).await?;
         decoder.push_ranges(wanted, bytes).map_err(failed)?;

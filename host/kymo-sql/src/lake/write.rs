@@ -124,7 +124,7 @@ impl<'a> TableWriter<'a> {
         let path = format!(
             "{}/host={}/day={}/{}{more}.parquet",
             escaped_table(&self.table),
-            host.as_deref().map_or_else(|| UNKNOWN.to_owned(), escaped),
+            host.map_or_else(|| UNKNOWN.to_owned(), escaped),
             day.as_deref().unwrap_or(UNKNOWN),
             self.names.name
         );
