@@ -134,9 +134,12 @@ fn found(place: &Place) -> (Value, Value) {
     (json!(lake.rows(query)), json!(lake.rows("SELECT DISTINCT host, label_try FROM wakeups ORDER BY host")))
 }
 
+/// A store, and whether files are staged in it.
+type MadeStore = (Arc<dyn ObjectStore>, bool);
+
 /// Every moment at which a run can end: the lake reads as before, or with the whole addition; the next run completes
 /// it, and nothing is left.
-fn at_every_moment(make: &dyn Fn(&Path) -> (Arc<dyn ObjectStore>, bool), replaces: bool) {
+fn at_every_moment(make: &dyn Fn(&Path) -> MadeStore, replaces: bool) {
     let root = tempfile::tempdir().unwrap();
     let dirs = [root.path().join("a"), root.path().join("b")];
     write(&small(), &dirs[0], "a", 1500);
