@@ -9,7 +9,7 @@ use anyhow::{bail, ensure};
 
 use crate::args::JsonArgs;
 
-/// Tables of many traces as Parquet files below one URL, for kymo sql --lake, Spark, DuckDB and polars
+/// Tables of many traces as Parquet files, for kymo sql --lake, Spark, DuckDB and polars
 ///
 /// A lake is a directory or a prefix of an object store. Its files are TABLE/host=HOST/day=YYYY-MM-DD/NAME.parquet:
 /// what knows Hive partitions reads them as they are. Tasks: kymo-sql(7). The layout: kymo-lake(7).
