@@ -38,7 +38,18 @@ KYMO_EVENT(cost, small_prio, (u64, value))
 #define ROUNDS 41
 
 /* Slots 0 and 1 are plain sessions; 2 to 4 have contexts; the records of the last two are compact. */
-enum { PLAIN, SECOND, PRIO, VPID, STACK, COMPACT, COMPACT_PRIO, SESSIONS };
+enum {
+	PLAIN,
+	SECOND,
+	PRIO,
+	VPID,
+	STACK,
+#if HAS_COMPACT
+	COMPACT,
+	COMPACT_PRIO,
+#endif
+	SESSIONS
+};
 
 static struct local sessions[SESSIONS];
 static volatile uint64_t value = 7;
