@@ -73,7 +73,7 @@ await step('spans that are paired by a field have a row for each of its values',
   assert.deepEqual(await page.evaluate(titles), ['axis 1']);
   assert.equal((await fragment()).rows, 'key');
   await page.reload();
-  await until(() => document.querySelector('#labels [data-key^="key"]'));
+  await until(() => document.querySelector('#labels [data-key^="key"]') && document.querySelector('#flame select[name="rows"]'));
   await page.select('#flame select[name="rows"]', '');
   await until(() => document.querySelector('#labels [data-key^="span"]') && !document.querySelector('#labels [data-key^="key"]'));
   // The next step begins where the last one ended.
