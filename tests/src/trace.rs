@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Traces as `kymo read --json` gives them.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Map, Value};
 
@@ -82,32 +84,66 @@ pub fn read(lab: &Lab, dir: &Path, args: &[&str]) -> Read {
     parse(outcome.code, &outcome.stdout, outcome.stderr)
 }
 
+/// Hands the records of a trace on one by one, so that it may be larger than memory, and gives its losses. Fails if the
+/// trace is damaged.
+#[track_caller]
+pub fn each(lab: &Lab, dir: &Path, mut take: impl FnMut(Record)) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    let mut command = lab.command(paths::kymo());
+    let mut reader = command.arg("read").arg("--json").arg(dir).stdout(Stdio::piped()).spawn().expect("kymo read");
+    for line in BufReader::new(reader.stdout.take().expect("its output")).lines() {
+        match parse_line(&line.expect("its output")) {
+            Line::Record(record) => take(record),
+            Line::Loss(loss) => losses.push(loss),
+        }
+    }
+    let status = reader.wait().expect("its status");
+    assert!(status.success(), "kymo read found damage: {status}");
+    losses
+}
+
 /// From the output of `kymo read --json`.
 #[track_caller]
 pub fn parse(code: i32, stdout: &str, stderr: String) -> Read {
     let mut read = Read { code, stderr, records: Vec::new(), losses: Vec::new() };
     for line in stdout.lines() {
-        let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error} in {line}"));
-        let number = |name: &str| value[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {line}"));
-        let text = |name: &str| value[name].as_str().unwrap_or_else(|| panic!("no text {name} in {line}")).to_owned();
-        if value.get("lost").is_some() {
-            let loss = Loss { records: number("lost"), from: number("from"), to: number("to"), stream: text("stream") };
-            read.losses.push(loss);
-            continue;
+        match parse_line(line) {
+            Line::Record(record) => read.records.push(record),
+            Line::Loss(loss) => read.losses.push(loss),
         }
-        read.records.push(Record {
-            time: number("time"),
-            cycles: number("cycles"),
-            cpu: value["cpu"].as_u64(),
-            proc: text("proc"),
-            pid: value["pid"].as_u64().unwrap_or(NOT_KNOWN),
-            tid: value["tid"].as_u64().unwrap_or(NOT_KNOWN),
-            event: text("event"),
-            fields: value["fields"].as_object().cloned().unwrap_or_else(|| panic!("no fields in {line}")),
-            contexts: value["contexts"].as_object().cloned().unwrap_or_default(),
-        });
     }
     read
+}
+
+enum Line {
+    Record(Record),
+    Loss(Loss),
+}
+
+#[track_caller]
+fn parse_line(line: &str) -> Line {
+    let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error} in {line}"));
+    let number = |name: &str| value[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {line}"));
+    let text = |name: &str| value[name].as_str().unwrap_or_else(|| panic!("no text {name} in {line}")).to_owned();
+    if value.get("lost").is_some() {
+        return Line::Loss(Loss {
+            records: number("lost"),
+            from: number("from"),
+            to: number("to"),
+            stream: text("stream"),
+        });
+    }
+    Line::Record(Record {
+        time: number("time"),
+        cycles: number("cycles"),
+        cpu: value["cpu"].as_u64(),
+        proc: text("proc"),
+        pid: value["pid"].as_u64().unwrap_or(NOT_KNOWN),
+        tid: value["tid"].as_u64().unwrap_or(NOT_KNOWN),
+        event: text("event"),
+        fields: value["fields"].as_object().cloned().unwrap_or_else(|| panic!("no fields in {line}")),
+        contexts: value["contexts"].as_object().cloned().unwrap_or_default(),
+    })
 }
 
 impl Read {

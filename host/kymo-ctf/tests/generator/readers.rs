@@ -77,12 +77,17 @@ impl Foreign {
         for (name, bytes) in &memory.streams {
             fs::write(dir.join(name), bytes).expect("a file of our own");
         }
-        let (mut command, seen) = match &self.root {
-            None => (Command::new(self.program), dir.clone()),
+        // babeltrace 1.5 asks for all the memory there is where it takes a length from the wrong place.
+        let mut command = Command::new("prlimit");
+        command.arg("--as=4294967296");
+        let seen = match &self.root {
+            None => {
+                command.arg(self.program);
+                dir.clone()
+            }
             Some(root) => {
-                let mut command = Command::new("chroot");
-                command.arg(root).arg(self.program);
-                (command, Path::new("/").join(dir.strip_prefix(root).expect("a folder in it")))
+                command.arg("chroot").arg(root).arg(self.program);
+                Path::new("/").join(dir.strip_prefix(root).expect("a folder in it"))
             }
         };
         let time = if in_seconds { "--clock-seconds" } else { "--clock-cycles" };
