@@ -55,7 +55,7 @@ fn where_it_is() {
 /// Runs `tests` of this binary in a machine with `kernel`.
 fn inside(lab: &Lab, kernel: &str, tests: &[&str]) -> Outcome {
     let mut command = lab.command(paths::repository().join("lab/vm"));
-    command.args(["run", "--kernel", kernel, "--timeout", "1200", "--", "env", "KYMO_TEST_INSIDE=1"]);
+    command.args(["run", "--kernel", kernel, "--timeout", "600", "--", "env", "KYMO_TEST_INSIDE=1"]);
     command.arg(format!("KYMO_TEST_CALLS={}", if stress() { 20_000 } else { 2_000 }));
     command.arg(format!("KYMO={}", paths::kymo().display())).arg(format!("KYMO_LIB={}", paths::library().display()));
     // An emulated compiler is slow.
@@ -68,6 +68,13 @@ fn inside(lab: &Lab, kernel: &str, tests: &[&str]) -> Outcome {
         .args(tests);
     command.current_dir(paths::repository().join("tests"));
     lab.start(command).wait()
+}
+
+/// Whether a guest stood still since QEMU, emulating it, never delivered the timer of an idle CPU: its kernel says so.
+fn has_lost_a_timer(outcome: &Outcome) -> bool {
+    let console = outcome.stderr.split("its console is in ").nth(1).and_then(|rest| rest.lines().next());
+    let said = console.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    outcome.code == 124 && said.contains("kthread timer wakeup didn't happen")
 }
 
 fn check(kernel: &str, release_ends: &str) {
@@ -84,7 +91,11 @@ fn check(kernel: &str, release_ends: &str) {
             &format!("'lab/vm fetch {kernel}' has not been run here:\n{}{}", listed.stdout, listed.stderr),
         );
     }
-    let outcome = inside(&lab, kernel, &TESTS);
+    let mut outcome = inside(&lab, kernel, &TESTS);
+    if has_lost_a_timer(&outcome) {
+        eprintln!("{name}: the emulated machine lost a timer: once more\n{}", outcome.stderr);
+        outcome = inside(&lab, kernel, &TESTS);
+    }
     let all = format!("{}\n{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.code, 0, "{all}");
     assert!(outcome.stdout.contains(&format!("{} passed", TESTS.len())), "{all}");
