@@ -4,6 +4,7 @@
 
 pub mod functions;
 pub mod output;
+pub mod plan;
 pub mod prompt;
 pub mod provider;
 pub mod pushdown;

@@ -2,6 +2,7 @@
 //! Why a trace cannot be opened, or a table not read.
 
 use arrow_schema::ArrowError;
+use kymo_names::{Containing, Near};
 
 /// Why a trace cannot be opened, or a table not read.
 #[derive(Debug, thiserror::Error)]
@@ -67,21 +68,25 @@ fn near_text(near: &[String]) -> String {
     }
 }
 
+/// What comes behind a name that there is not: names that are near to it.
+const NEAR: Near = Near { edits_max: |characters| 1 + characters / 4, containing: Containing::Last, count: 3 };
+
 /// Those of `names` that are nearly `wanted`, the nearest first.
 pub(crate) fn near<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let wanted = wanted.to_lowercase();
-    let most = 1 + wanted.chars().count() / 4;
-    let distance = |name: &str| {
-        let name = name.to_lowercase();
-        let last = name.rsplit(':').next().unwrap_or(&name);
-        // `step` for `motor:step`, `motor.step` and `motor_step`.
-        let is_part = last == wanted || name.replace(':', "_") == wanted.replace(['.', '-'], "_");
-        if is_part { 0 } else { strsim::damerau_levenshtein(&name, &wanted) }
-    };
-    let mut found: Vec<(usize, &str)> = names.map(|name| (distance(name), name)).filter(|of| of.0 <= most).collect();
-    found.sort_unstable();
-    found.dedup();
-    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+    // `step`, `motor.step` and `motor_step` may mean `motor:step`.
+    let called: Vec<(&str, [String; 3])> = names
+        .map(|name| {
+            let last = name.rsplit(':').next().unwrap_or(name).to_owned();
+            (name, [last, name.replace(':', "."), name.replace(':', "_")])
+        })
+        .collect();
+    let texts = called.iter().map(|(name, called)| (*name, called.iter().map(String::as_str).chain([*name])));
+    NEAR.of(wanted, texts).into_iter().map(str::to_owned).collect()
+}
+
+/// "; did you mean ...?", where one of `names` is near to `wanted`.
+pub fn near_misses<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> String {
+    near_text(&near(wanted, names))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ mod shape;
 mod source;
 
 pub use asked::TableFunction;
-pub use error::Error;
+pub use error::{Error, near_misses};
 pub use open::OpenOptions;
 pub use partition::Partition;
 pub use reference::reference;

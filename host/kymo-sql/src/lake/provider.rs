@@ -2,7 +2,6 @@
 //! Tables of a lake as DataFusion sees them: conditions choose files before they are opened, and `EXPLAIN` shows how
 //! many are read [spec/lake.md 6].
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,49 +14,38 @@ use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Statistics};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use kymo_tables::Scan;
 
 use super::catalog::{Lake, LakeFiles};
 use super::names::LABEL;
 use super::place::Place;
 use super::scan::{FileReader, LakeFile, Stretch, partition};
+use crate::sql::plan::{self, TableNames, WAITING};
 use crate::sql::pushdown::{self, Pushes};
-
-/// Batches that wait between a reader and the operators.
-const WAITING: usize = 2;
 
 /// The tables of a lake, or those whose events begin with one name: `motor.step` for `motor:step`.
 pub struct LakeSchema {
     lake: Arc<Lake>,
     threads: usize,
     /// Name of the table here, and in the lake.
-    tables: BTreeMap<String, String>,
+    tables: TableNames,
 }
 
 impl LakeSchema {
     /// The one with all tables, called `main`, and those of the first parts of events' names.
     pub fn all(lake: &Arc<Lake>, threads: usize, main: &str) -> Vec<(String, Arc<dyn SchemaProvider>)> {
-        let mut schemas: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        for table in lake.files().keys() {
-            if let Some((first, rest)) = table.split_once(':') {
-                schemas.entry(first.to_owned()).or_default().insert(rest.to_owned(), table.clone());
-            }
-            schemas.entry(main.to_owned()).or_default().insert(table.clone(), table.clone());
-        }
+        let tables = lake.files().keys().map(|table| (table.clone(), true));
         let schema = |(name, tables)| {
             let schema: Arc<dyn SchemaProvider> = Arc::new(LakeSchema { lake: Arc::clone(lake), threads, tables });
             (name, schema)
         };
-        schemas.into_iter().map(schema).collect()
+        plan::schemas(tables, main).into_iter().map(schema).collect()
     }
 }
 
@@ -195,7 +183,7 @@ impl TableProvider for LakeTable {
                     stretch.to = [stretch.to, own.to].into_iter().flatten().min();
                     is_exact = false;
                 }
-                Chooses::Nothing => return Err(not_taken(filter)),
+                Chooses::Nothing => return Err(plan::not_taken(filter)),
             }
         }
         files.retain(|file| stretch.meets(file.entry.from, file.entry.to));
@@ -208,10 +196,6 @@ impl TableProvider for LakeTable {
         let reading = Reading { table: self.files.table.clone(), of, stretch, chosen_by, limit, is_exact };
         Ok(Arc::new(LakeScan::new(self.place.clone(), reading, files, schema, self.threads)))
     }
-}
-
-fn not_taken(filter: &Expr) -> DataFusionError {
-    DataFusionError::Internal(format!("{filter} was pushed down to a table that does not take it"))
 }
 
 /// What is read.
@@ -242,13 +226,8 @@ pub struct LakeScan {
 impl LakeScan {
     fn new(place: Place, reading: Reading, files: Vec<LakeFile>, schema: SchemaRef, threads: usize) -> LakeScan {
         let files = parts(files, threads);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(files.len()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        LakeScan { place, reading, files, properties: Arc::new(properties) }
+        let properties = plan::reader(schema, files.len());
+        LakeScan { place, reading, files, properties }
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of a source as DataFusion sees them, and the operator that reads them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,43 +17,32 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt as _};
 use kymo_tables::{Batches, Partition, Scan, Source, TableFunction};
 
+use super::plan::{self, TableNames, WAITING};
 use super::pushdown::{self, Pushes};
-
-/// Batches that wait between a reader and the operators.
-const WAITING: usize = 2;
 
 /// The tables of a source, or those whose events begin with one name: `motor.step` for `motor:step`.
 pub struct TraceSchema {
     source: Arc<Source>,
     threads: usize,
     /// Name of the table here, and in the source.
-    tables: BTreeMap<String, String>,
+    tables: TableNames,
 }
 
 impl TraceSchema {
     /// The one with all tables, called `main`, and those of the first parts of events' names.
     pub fn all(source: &Arc<Source>, threads: usize, main: &str) -> Vec<(String, Arc<dyn SchemaProvider>)> {
-        let mut schemas: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        for table in source.tables() {
-            if let Some((first, rest)) = table.name.split_once(':').filter(|_| table.is_event) {
-                schemas.entry(first.to_owned()).or_default().insert(rest.to_owned(), table.name.clone());
-            }
-            schemas.entry(main.to_owned()).or_default().insert(table.name.clone(), table.name);
-        }
+        let tables = source.tables().into_iter().map(|table| (table.name, table.is_event));
         let schema = |(name, tables)| {
             let schema: Arc<dyn SchemaProvider> = Arc::new(TraceSchema { source: Arc::clone(source), threads, tables });
             (name, schema)
         };
-        schemas.into_iter().map(schema).collect()
+        plan::schemas(tables, main).into_iter().map(schema).collect()
     }
 }
 
@@ -165,9 +153,7 @@ impl TableProvider for TraceTable {
         for filter in filters {
             // It was promised that rows are chosen by it: nobody looks again.
             if !pushdown::push(filter, &self.schema, self.pushes(), &mut scan) {
-                return Err(DataFusionError::Internal(format!(
-                    "{filter} was pushed down to a table that does not take it"
-                )));
+                return Err(plan::not_taken(filter));
             }
         }
         let schema = match projection {
@@ -197,13 +183,8 @@ impl TraceScan {
         schema: Arc<Schema>,
         partitions: Vec<Option<Partition>>,
     ) -> TraceScan {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(partitions.len()),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        TraceScan { source, of, scan, partitions, properties: Arc::new(properties) }
+        let properties = plan::reader(schema, partitions.len());
+        TraceScan { source, of, scan, partitions, properties }
     }
 
     /// Rows, where an index tells how many there are.

@@ -13,7 +13,6 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use kymo_tables::{Source, TableInfo};
-use strsim::damerau_levenshtein;
 
 use super::functions;
 use super::provider::TraceSchema;
@@ -22,9 +21,6 @@ use crate::lake::provider::LakeSchema;
 
 const CATALOG: &str = "kymo";
 const SCHEMA: &str = "trace";
-
-/// Edits of a name that was mistyped.
-const EDITS_MAX: usize = 3;
 
 /// What is asked.
 #[derive(Clone)]
@@ -68,10 +64,8 @@ impl Data {
 
 /// A table that a lake does not have.
 fn missing(lake: &Lake, table: &str) -> anyhow::Error {
-    let near = lake.files().keys().map(|name| (damerau_levenshtein(name, table), name));
-    let near = near.filter(|(edits, _)| *edits <= EDITS_MAX).min();
-    let hint = near.map_or_else(String::new, |(_, name)| format!(" (did you mean {name:?}?)"));
-    anyhow::anyhow!("the lake has no table {table:?}{hint}: SHOW TABLES lists them; kymo lake add --table adds others")
+    let near = kymo_tables::near_misses(table, lake.files().keys().map(String::as_str));
+    anyhow::anyhow!("the lake has no table {table:?}{near} (SHOW TABLES lists them; kymo lake add --table adds others)")
 }
 
 /// Tables and functions, ready for queries.
