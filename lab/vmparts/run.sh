@@ -106,7 +106,8 @@ boot() {
 	trap 'exit 143' TERM
 	trap 'exit 129' HUP
 	write_share "$folder/share"
-	start_guest "$initramfs"
+	open_outputs
+	begin_guest "$initramfs"
 	wait "$guest"
 	status=$?
 	guest=
@@ -130,6 +131,7 @@ write_share() {
 	mkdir -p "$share" "$folder/out" || fail "cannot write to $folder"
 	{
 		write_environment
+		echo ': >/vm/begun'
 		printf 'cd %q || exit 125\nexec --' "$PWD"
 		printf ' %q' "${command[@]}"
 		echo
@@ -155,9 +157,32 @@ write_environment() {
 	printf 'export VM_OUT=/vm/out VM_KERNEL=%q\n' "$kernel"
 }
 
-# Starts QEMU in the background. The shell keeps both pipes open for reading and writing: neither side waits in open().
-start_guest() {
-	local arguments number tools self=$BASHPID
+# Starts the guest, and returns when its command begins, or when it has ended. QEMU that emulates on a busy machine at
+# times never delivers the timer of one CPU from the boot on: the guest's kernel says so after 21 s, and nothing goes on.
+# Then the command has not begun, and the guest is started again.
+begin_guest() {
+	local starts=0
+	while :; do
+		start_guest "$1"
+		starts=$((starts + 1))
+		while kill -0 "$guest" 2>/dev/null && [ ! -e "$folder/share/begun" ] && { [ $starts = 3 ] || ! has_lost_a_timer; }; do
+			sleep 0.2
+		done
+		if [ -e "$folder/share/begun" ] || [ $starts = 3 ] || ! has_lost_a_timer; then return; fi
+		say "the emulated guest lost the timer of a CPU; it is started again"
+		kill -TERM "$guest" 2>/dev/null
+		wait "$guest" 2>/dev/null
+		rm -f "$folder/console.log"
+	done
+}
+
+has_lost_a_timer() {
+	grep -qs "kthread timer wakeup didn't happen" "$folder/console.log"
+}
+
+# The shell keeps both pipes open for reading and writing: neither side waits in open().
+open_outputs() {
+	local self=$BASHPID
 	mkfifo "$folder/stdout" "$folder/stderr" || fail "cannot write to $folder"
 	exec 3<>"$folder/stdout" 4<>"$folder/stderr" 5<"$folder/stdout" 6<"$folder/stderr"
 	# As in a pipe of two programs: nobody reads on, so the guest ends.
@@ -168,6 +193,11 @@ start_guest() {
 	} 3>&- 4>&- 6<&- 8>&- &
 	cat <&6 >&2 3>&- 4>&- 5<&- 6<&- 8>&- &
 	exec 5<&- 6<&-
+}
+
+# Starts QEMU in the background.
+start_guest() {
+	local arguments number tools
 	mapfile -t arguments < <(
 		qemu_accelerator "$accel" "$icount"
 		qemu_share 100 machine / ,readonly=on

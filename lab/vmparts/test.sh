@@ -63,6 +63,13 @@ test_statuses() {
 	expect 'a number for --smp' "$(status "$vm" run --smp many -- true)" 125
 }
 
+# The kernel repeats its command line on the console: as if it had said so itself.
+test_lost_timer() {
+	expect 'a lost timer: status' "$(status "$vm" run --append "loglevel=7 said=\"kthread timer wakeup didn't happen\"" -- echo there)" 0
+	expect 'a lost timer: output' "$(cat out)" there
+	expect 'a lost timer: starts' "$(grep -c 'is started again' err)" 2
+}
+
 test_outputs() {
 	# shellcheck disable=SC2016 # for the guest's shell
 	expect 'outputs: status' "$(status env KYMO_WORD='a  b' TMPDIR="$work" "$vm" run --smp 3 -- bash -c \
@@ -303,7 +310,7 @@ if [ $failed = 1 ]; then
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-all='kernels statuses outputs large_output files ends tracing module clock killed_hwlat tree at_once counted_time kvm_is_remembered'
+all='kernels statuses lost_timer outputs large_output files ends tracing module clock killed_hwlat tree at_once counted_time kvm_is_remembered'
 for name in ${KYMO_VM_TESTS:-$all}; do
 	test_"$name"
 done

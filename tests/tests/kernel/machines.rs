@@ -70,13 +70,6 @@ fn inside(lab: &Lab, kernel: &str, tests: &[&str]) -> Outcome {
     lab.start(command).wait()
 }
 
-/// Whether a guest stood still since QEMU, emulating it, never delivered the timer of an idle CPU: its kernel says so.
-fn has_lost_a_timer(outcome: &Outcome) -> bool {
-    let console = outcome.stderr.split("its console is in ").nth(1).and_then(|rest| rest.lines().next());
-    let said = console.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    outcome.code == 124 && said.contains("kthread timer wakeup didn't happen")
-}
-
 fn check(kernel: &str, release_ends: &str) {
     if is_inside() {
         return;
@@ -91,11 +84,7 @@ fn check(kernel: &str, release_ends: &str) {
             &format!("'lab/vm fetch {kernel}' has not been run here:\n{}{}", listed.stdout, listed.stderr),
         );
     }
-    let mut outcome = inside(&lab, kernel, &TESTS);
-    if has_lost_a_timer(&outcome) {
-        eprintln!("{name}: the emulated machine lost a timer: once more\n{}", outcome.stderr);
-        outcome = inside(&lab, kernel, &TESTS);
-    }
+    let outcome = inside(&lab, kernel, &TESTS);
     let all = format!("{}\n{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.code, 0, "{all}");
     assert!(outcome.stdout.contains(&format!("{} passed", TESTS.len())), "{all}");
