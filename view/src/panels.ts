@@ -4,7 +4,7 @@
 import type { Parameters } from './api.js';
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { byId, clean, el, later, link, table } from './dom.js';
+import { add, byId, clean, el, later, link, table } from './dom.js';
 import { piecesOf } from './explain.js';
 import { doubts } from './layout.js';
 import { allSeries, chosenBy, lengthsSaid, seriesName } from './series.js';
@@ -133,6 +133,7 @@ export class Worst extends Panel {
       const pieces: ReturnType<typeof piecesOf> = answer.table('causes').rows ? piecesOf(answer) : () => [];
       const points = answer.table('causes');
       const rowOf = new Map(Array.from({ length: points.rows }, (_, row) => [points.number('point', row), row]));
+      if (cells[0]?.isConnected) for (const note of answer.head.notes) add(this.box, el('p', 'note', note));
       texts = (point) => {
         const row = rowOf.get(point);
         return row === undefined ? '' : pieces('causes', row).map(({ text }) => text).join('');

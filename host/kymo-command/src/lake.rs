@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{bail, ensure};
 
 use crate::args::JsonArgs;
+use crate::units;
 
 /// Tables of many traces as Parquet files, for kymo sql --lake, Spark, DuckDB and polars
 ///
@@ -27,6 +28,7 @@ pub struct LakeArgs {
 pub enum LakeVerb {
     Add(LakeAddArgs),
     List(LakeListArgs),
+    Ship(LakeShipArgs),
 }
 
 /// Add traces to a lake: their derived tables as Parquet, whole or not at all
@@ -50,6 +52,20 @@ pub struct LakeAddArgs {
     /// Trace directories, or directories with traces below
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
+    /// Where to, and what.
+    #[command(flatten)]
+    pub of: AdditionArgs,
+    /// Do not print what was added
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Text or JSON.
+    #[command(flatten)]
+    pub out: JsonArgs,
+}
+
+/// Where additions go, and what they have.
+#[derive(clap::Args)]
+pub struct AdditionArgs {
     /// The lake: a directory or a URL; it is made if it is missing
     #[arg(long, required = true, value_name = "URL")]
     pub to: String,
@@ -63,7 +79,39 @@ pub struct LakeAddArgs {
     /// Copy the trace into the lake, too; otherwise the lake has the path of the trace
     #[arg(long)]
     pub with_trace: bool,
-    /// Do not print what was added
+}
+
+/// Add the chunks and snapshots of a session to a lake as they are closed, until the session has ended
+///
+/// Each chunk and each snapshot is an addition of its own; a session that is not cut is added at its end. While the
+/// lake cannot be reached, or its disk is full, the addition is tried again, after a second at first and each minute
+/// at last; what was recorded waits on this machine's disk. A chunk that the session's --keep removes before it is in
+/// the lake is counted, named at the end, and in the lake. A run that was interrupted goes on where it was when it is
+/// started again. `kymo session start --lake URL` runs this beside the session.
+#[derive(clap::Args)]
+#[command(mut_arg("json", |arg| arg.help("Print at the end what was shipped as JSON")))]
+#[command(after_help = "Examples:\n  \
+    kymo session start box -k sched --rotate-time 10m --keep 12 --lake /srv/lake --lake-label board=imx8\n  \
+    kymo lake ship kymo-trace-2026 --to /srv/lake          beside a session, or when it has ended\n  \
+    kymo lake ship DIR --to s3://bucket/lake --with-trace --remove --bandwidth 2M\n\n\
+    Exit status: 0 all is in the lake, 2 errors, 3 a chunk was removed before, or could not be opened.")]
+pub struct LakeShipArgs {
+    /// Directory of the session's trace
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Where to, and what.
+    #[command(flatten)]
+    pub of: AdditionArgs,
+    /// Remove a chunk or snapshot when its copy is in the lake
+    #[arg(long, requires = "with_trace")]
+    pub remove: bool,
+    /// Write so many bytes a second at most, as a mean: 500K, 2M
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    pub bandwidth: Option<u64>,
+    /// The process that records: where it is gone, nothing more is waited for.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub recorder: Option<u32>,
+    /// Do not print what was shipped
     #[arg(short, long)]
     pub quiet: bool,
     /// Text or JSON.
@@ -86,29 +134,37 @@ pub struct LakeListArgs {
     pub out: JsonArgs,
 }
 
-impl LakeAddArgs {
+impl AdditionArgs {
     /// The labels by key.
     ///
     /// # Errors
     /// One without `=`, with another key than letters, digits and `_`, or a key with two values.
     pub fn labels(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        let mut labels = BTreeMap::new();
-        for text in &self.labels {
-            let Some((key, value)) = text.split_once('=') else {
-                bail!("--label {text}: it is KEY=VALUE, as board=imx8");
-            };
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            ensure!(
-                !key.is_empty() && key.chars().all(is_plain),
-                "--label {text}: the key {key:?} becomes a part of a column's name: use letters, digits and _"
-            );
-            ensure!(!value.is_empty(), "--label {text}: it has no value; leave the label out instead");
-            if let Some(before) = labels.insert(key.to_owned(), value.to_owned()) {
-                ensure!(before == value, "--label {key} has two values: {before} and {value}");
-            }
-        }
-        Ok(labels)
+        check_labels(&self.labels)
     }
+}
+
+/// Labels by key.
+///
+/// # Errors
+/// One without `=`, with another key than letters, digits and `_`, or a key with two values.
+pub fn check_labels(texts: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut labels = BTreeMap::new();
+    for text in texts {
+        let Some((key, value)) = text.split_once('=') else {
+            bail!("the label {text}: it is KEY=VALUE, as board=imx8");
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        ensure!(
+            !key.is_empty() && key.chars().all(is_plain),
+            "the label {text}: the key {key:?} becomes a part of a column's name: use letters, digits and _"
+        );
+        ensure!(!value.is_empty(), "the label {text}: it has no value; leave the label out instead");
+        if let Some(before) = labels.insert(key.to_owned(), value.to_owned()) {
+            ensure!(before == value, "the label {key} has two values: {before} and {value}");
+        }
+    }
+    Ok(labels)
 }
 
 #[cfg(test)]
@@ -128,7 +184,7 @@ mod tests {
         let labels = |words: &[&str]| {
             let labels = words.iter().flat_map(|word| ["--label", *word]);
             let words = ["add", "t", "--to", "l"].into_iter().chain(labels);
-            Cli::try_parse_from(words).unwrap().args.labels().map_err(|error| error.to_string())
+            Cli::try_parse_from(words).unwrap().args.of.labels().map_err(|error| error.to_string())
         };
         let of = |key: &str, value: &str| Ok(BTreeMap::from([(key.to_owned(), value.to_owned())]));
         assert_eq!(labels(&[]), Ok(BTreeMap::new()));

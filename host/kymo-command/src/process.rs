@@ -29,6 +29,11 @@ pub fn ask_to_end(child: &std::process::Child) {
     }
 }
 
+/// From now on other programs come first: this one has time. Where that is refused it goes on as it is.
+pub fn step_back() {
+    let _ = rustix::process::nice(10);
+}
+
 /// A file that may not grow (`ulimit -f`) is an error of the write, as a full disk is, not the end of this program. A
 /// handler, since what is ignored would be ignored by the commands that we start, too.
 pub fn survive_file_limits() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lake [spec/lake.md]: the tables of many traces as Parquet files below one URL. [`add`] writes an addition,
-//! [`list`] tells what there is, [`catalog`] has its tables for [`crate::sql`].
+//! [`ship`] those of a session, [`list`] tells what there is, [`catalog`] has its tables for [`crate::sql`].
 //!
 //! What a trace's tables have is decided in kymo-tables. No service, no lock: who adds what is in objects of the lake.
 
@@ -10,11 +10,13 @@ mod identity;
 pub mod list;
 pub mod manifest;
 pub mod names;
+mod pace;
 pub mod place;
 pub mod provider;
 mod rows;
 mod run;
 pub mod scan;
+pub mod ship;
 pub mod unfinished;
 mod upload;
 mod write;
@@ -31,5 +33,6 @@ pub fn run(args: &LakeArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
         LakeVerb::Add(args) => run::add(args),
         LakeVerb::List(args) => run::list(args),
+        LakeVerb::Ship(args) => run::ship(args),
     }
 }

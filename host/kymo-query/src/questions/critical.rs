@@ -59,6 +59,7 @@ pub fn critical(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
         let table = budget_table(&mut answer, &mut pieces, &budget);
         answer.push(table);
         answer.push(pieces.table());
+        answer.notes.extend(scene.missing_events(vocabulary, &budget).line());
         note_if_full(&mut answer, scene);
     }
     walked.tell_of(&mut answer, Window { from: window.from, to: window.to.saturating_add(1) });

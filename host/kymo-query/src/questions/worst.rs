@@ -2,6 +2,7 @@
 //! The worst of a window, each with its cause in a line [spec/view.md 4.11]: the line of `kymo latency --explain`, from
 //! the same engine. A second pass keeps what is around each of them.
 
+use kymo_analyze::cause::MissingEvents;
 use kymo_analyze::explain::Question;
 use kymo_analyze::{Key, Sample};
 
@@ -66,8 +67,10 @@ fn causes(
     let (scenes, known) = keep.take();
     let (mut rows, mut kinds, mut ns) = (Vec::new(), Vec::new(), Vec::new());
     let mut all: Option<Pieces<'_>> = None;
+    let mut missing = MissingEvents::default();
     for (at, scene) in scenes.iter().enumerate() {
         let budget = scene.budget(&of.classes.vocabulary, &known);
+        missing.add(&scene.missing_events(&of.classes.vocabulary, &budget));
         let Some(largest) = budget.first() else { continue };
         let pieces = all.get_or_insert_with(|| Pieces::new(scene));
         pieces.turn_to(scene);
@@ -76,6 +79,7 @@ fn causes(
         kinds.push(answer.texts.text(largest.kind));
         ns.push(largest.ns);
     }
+    answer.notes.extend(missing.line());
     answer.push(Table::new("causes").column("point", rows).column("kind", kinds).column("ns", ns));
     answer.push(all.map_or_else(|| Table::new("pieces"), Pieces::table));
     Ok(())

@@ -42,6 +42,8 @@ pub struct Order {
     pub wanted: Vec<String>,
     /// The trace is copied.
     pub with_trace: bool,
+    /// Parts of the same session before it that are in no lake.
+    pub missing_before: Vec<String>,
 }
 
 /// How far an addition is.
@@ -68,6 +70,8 @@ pub struct Outside {
     pub now: i64,
     /// Draws the name of a run.
     pub token: String,
+    /// Runs of this process that have ended.
+    pub ended: Vec<String>,
 }
 
 /// What became of a trace.
@@ -121,7 +125,7 @@ pub async fn add(place: &Place, dir: &Path, order: &Order, outside: &Outside) ->
     };
     make_lake(place, &format!("{STAGING}/{trace}-{}", outside.token)).await?;
     for other in others(place, &trace, None).await? {
-        take_over(place, dir, &other).await?;
+        take_over(place, dir, &other, &outside.ended).await?;
     }
     unfinished::sweep(place, &trace).await?;
     let before = Manifest::read(place, &trace).await?;
@@ -148,8 +152,8 @@ fn unreadable(source: &Source) -> Option<String> {
 }
 
 /// Removes what a dead run left.
-async fn take_over(place: &Place, dir: &Path, other: &Adding) -> anyhow::Result<()> {
-    if lives(place, other).await? {
+async fn take_over(place: &Place, dir: &Path, other: &Adding, ended: &[String]) -> anyhow::Result<()> {
+    if !ended.contains(&other.token) && lives(place, other).await? {
         let (pid, host) = (other.owner.pid, &other.owner.host);
         bail!("{} is being added to {} by process {pid} of {host}: wait for its end", dir.display(), place.text());
     }
@@ -217,6 +221,7 @@ impl<'a> Run<'a> {
             is_copy: order.with_trace,
             labels: order.labels.clone(),
             wanted: order.wanted.clone(),
+            missing_before: order.missing_before.clone(),
             added: crate::day::moment_text(outside.now),
             added_on: unfinished::host(),
             by: format!("kymo {}", env!("CARGO_PKG_VERSION")),
@@ -250,7 +255,7 @@ impl<'a> Run<'a> {
     async fn write_and_publish(&mut self, dir: &Path, before: Option<&Manifest>) -> anyhow::Result<()> {
         let own = self.adding.token.clone();
         for other in others(self.place, &self.adding.trace, Some(&own)).await? {
-            take_over(self.place, dir, &other).await?;
+            take_over(self.place, dir, &other, &self.outside.ended).await?;
         }
         let mut ready = Vec::new();
         let written = self.write(&mut ready).await;

@@ -113,6 +113,7 @@ pub fn addition(manifest: &Manifest) -> Value {
         "lost_records": records,
         "lost_packets": packets,
         "damaged": damaged,
+        "missing_before": manifest.missing_before,
     })
 }
 
@@ -140,6 +141,9 @@ pub fn about(manifest: &Manifest) -> String {
     }
     if damaged > 0 {
         let _ = write!(text, "; {damaged} places are damaged or doubtful");
+    }
+    if !manifest.missing_before.is_empty() {
+        let _ = write!(text, "; not in the lake, before it: {}", manifest.missing_before.join(" "));
     }
     text
 }

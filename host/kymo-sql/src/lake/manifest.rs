@@ -39,6 +39,9 @@ pub struct Manifest {
     pub labels: BTreeMap<String, String>,
     /// Tables that were asked for; empty: the default.
     pub wanted: Vec<String>,
+    /// Chunks of the same session before it that were removed before they were in a lake.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_before: Vec<String>,
     /// When.
     pub added: String,
     /// Host whose path `place` is.

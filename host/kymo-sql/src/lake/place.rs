@@ -12,6 +12,8 @@ use object_store::path::Path;
 use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use url::Url;
 
+use super::pace::Pace;
+
 /// Schemes of object stores: the feature that each needs, and whether it is compiled.
 const CLOUDS: [(&str, &str, bool); 7] = [
     ("s3", "aws", cfg!(feature = "aws")),
@@ -35,6 +37,8 @@ pub struct Place {
     prefix: Path,
     /// The directory, if it is one.
     dir: Option<Arc<LocalFileSystem>>,
+    /// Bytes a second at most.
+    pace: Option<Arc<Pace>>,
 }
 
 /// What a text names.
@@ -105,7 +109,7 @@ impl Place {
 
     /// Any store: files become visible when their uploads are completed.
     pub fn of_store(text: &str, store: Arc<dyn ObjectStore>) -> Place {
-        Place { text: text.to_owned(), store, prefix: Path::default(), dir: None }
+        Place { text: text.to_owned(), store, prefix: Path::default(), dir: None, pace: None }
     }
 
     /// A directory whose files are read and written through `store`.
@@ -124,13 +128,24 @@ impl Place {
     fn of_directory(text: &str, dir: &FilePath) -> anyhow::Result<Place> {
         let store = LocalFileSystem::new_with_prefix(dir).with_context(|| format!("cannot open {text}"))?;
         let store = Arc::new(store.with_automatic_cleanup(true));
-        Ok(Place { text: text.to_owned(), store: store.clone(), prefix: Path::default(), dir: Some(store) })
+        Ok(Place { text: text.to_owned(), store: store.clone(), prefix: Path::default(), dir: Some(store), pace: None })
     }
 
     fn of_cloud(text: &str, url: &Url) -> anyhow::Result<Place> {
         let (store, prefix) =
             object_store::parse_url_opts(url, std::env::vars()).with_context(|| format!("cannot open {text}"))?;
-        Ok(Place { text: text.trim_end_matches('/').to_owned(), store: store.into(), prefix, dir: None })
+        Ok(Place { text: text.trim_end_matches('/').to_owned(), store: store.into(), prefix, dir: None, pace: None })
+    }
+
+    /// The same, with so many bytes a second at most.
+    #[must_use]
+    pub fn paced(self, bytes_per_s: u64, goes_on: fn() -> bool) -> Place {
+        Place { pace: Some(Arc::new(Pace::new(bytes_per_s, goes_on))), ..self }
+    }
+
+    /// What bounds the bytes a second.
+    pub(super) fn pace(&self) -> Option<Arc<Pace>> {
+        self.pace.clone()
     }
 
     /// As it was named.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `kymo lake add` and `kymo lake list`.
+//! Runs `kymo lake add`, `kymo lake list` and `kymo lake ship`.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -7,12 +7,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use kymo_command::interrupt::{is_over, take_signals};
-use kymo_command::lake::{LakeAddArgs, LakeListArgs};
+use kymo_command::lake::{AdditionArgs, LakeAddArgs, LakeListArgs, LakeShipArgs};
 use kymo_command::named::named;
+use kymo_command::process;
 use kymo_command::terminal::Progress;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -20,8 +21,9 @@ use tokio::runtime::Runtime;
 use super::add::{Added, Order, Outcome, Outside, Step, add as add_trace};
 use super::list::{Listing, about, addition};
 use super::place::Place;
+use super::ship::{Shipped, Shipping, Told, ship as ship_session};
 
-/// The exit status if a trace could not be opened.
+/// The exit status if a trace could not be opened, or is not there any more.
 const UNREADABLE: u8 = 3;
 
 /// Threads that write while the trace is read.
@@ -48,10 +50,10 @@ pub fn list(args: &LakeListArgs) -> anyhow::Result<ExitCode> {
 /// Words that make no sense; what is no trace, before anything is written; a trace that cannot be added: those before
 /// it are.
 pub fn add(args: &LakeAddArgs) -> anyhow::Result<ExitCode> {
-    let order = Order { labels: args.labels()?, wanted: args.tables.clone(), with_trace: args.with_trace };
+    let order = order(&args.of)?;
     let dirs = traces(args)?;
     take_signals();
-    let place = Place::create(&args.to)?;
+    let place = Place::create(&args.of.to)?;
     let runtime = runtime()?;
     let mut done = Vec::new();
     for (position, dir) in dirs.iter().enumerate() {
@@ -78,6 +80,80 @@ pub fn add(args: &LakeAddArgs) -> anyhow::Result<ExitCode> {
     }
     check_wanted(&order.wanted, &done)?;
     let is_short = done.iter().any(|added| added.unreadable.is_some());
+    Ok(if is_short { ExitCode::from(UNREADABLE) } else { ExitCode::SUCCESS })
+}
+
+fn order(of: &AdditionArgs) -> anyhow::Result<Order> {
+    Ok(Order { labels: of.labels()?, wanted: of.tables.clone(), with_trace: of.with_trace, ..Order::default() })
+}
+
+/// Ships a session to a lake.
+///
+/// # Errors
+/// Words that make no sense; a directory that is none of a session; it was interrupted before all was in the lake.
+pub fn ship(args: &LakeShipArgs) -> anyhow::Result<ExitCode> {
+    let of = Shipping {
+        dir: args.dir.clone(),
+        order: order(&args.of)?,
+        remove: args.remove,
+        recorder: args.recorder,
+        look: Duration::from_secs(1),
+        goes_on: || !is_over(),
+    };
+    let mut place = Place::create(&args.of.to)?;
+    if let Some(bytes) = args.bandwidth {
+        place = place.paced(bytes, of.goes_on);
+    }
+    take_signals();
+    process::step_back();
+    let mut tell_now = |told: Told<'_>| match told {
+        Told::Added(added) => {
+            if let Some(why) = &added.unreadable {
+                say(&format!("kymo: {} cannot be opened, and is a row of losses: {why}", added.manifest.place));
+            }
+            // Whoever reads it may be gone, and shipping goes on.
+            if !args.out.json && !args.quiet {
+                let _ = tell(added);
+            }
+        }
+        Told::Failed(part, error, wait) => {
+            say(&format!("kymo: {part} is not in the lake yet, and tried again in {} s: {error:#}", wait.as_secs()));
+        }
+        Told::Missing(parts) => {
+            say(&format!("kymo: removed before they were in the lake: {}", parts.join(" ")));
+        }
+    };
+    let shipped = runtime()?.block_on(ship_session(&place, &of, &outside, &mut tell_now))?;
+    if args.out.json {
+        let added: Vec<Value> = shipped.added.iter().map(json_of).collect();
+        let (missing, waiting, unclosed) = (&shipped.missing, &shipped.waiting, &shipped.unclosed);
+        let all = json!({
+            "lake": place.text(), "dir": of.dir, "traces": added, "missing": missing, "waiting": waiting,
+            "unclosed": unclosed,
+        });
+        std::io::stdout()
+            .lock()
+            .write_all(format!("{all:#}\n").as_bytes())
+            .context("cannot write to standard output")?;
+    }
+    conclude(&of, &shipped)
+}
+
+/// What is to be known at the end.
+fn conclude(of: &Shipping, shipped: &Shipped) -> anyhow::Result<ExitCode> {
+    if !shipped.waiting.is_empty() {
+        let (count, dir) = (shipped.waiting.len(), of.dir.display());
+        bail!("interrupted: {count} closed parts of {dir} are not in the lake; kymo lake ship goes on with them");
+    }
+    if !shipped.unclosed.is_empty() {
+        say(&format!(
+            "kymo: the recorder of {} is gone, and did not close {}: kymo lake add adds what is there",
+            of.dir.display(),
+            shipped.unclosed.join(" ")
+        ));
+    }
+    let is_unreadable = shipped.added.iter().any(|added| added.unreadable.is_some());
+    let is_short = is_unreadable || !shipped.missing.is_empty() || !shipped.unclosed.is_empty();
     Ok(if is_short { ExitCode::from(UNREADABLE) } else { ExitCode::SUCCESS })
 }
 
@@ -115,7 +191,13 @@ fn outside(which: &str) -> Outside {
         }
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Outside { goes_on: || !is_over(), progress: Arc::new(show), now: now.as_secs() as i64, token: token() }
+    Outside {
+        goes_on: || !is_over(),
+        progress: Arc::new(show),
+        now: now.as_secs() as i64,
+        token: token(),
+        ended: Vec::new(),
+    }
 }
 
 /// A name for a run: 8 digits that no other run has.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A file on its way into a lake: written where no reader sees it, made visible later [spec/lake.md 3].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
@@ -8,6 +9,7 @@ use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStoreExt as _, PutPayload};
 use tokio::task::JoinSet;
 
+use super::pace::Pace;
 use super::place::Place;
 
 /// Bytes of a part. Object stores want 5 MiB at least, and all parts but the last one of one size.
@@ -30,6 +32,7 @@ pub struct Upload {
     buffer: Vec<u8>,
     parts: JoinSet<object_store::Result<()>>,
     bytes: u64,
+    pace: Option<Arc<Pace>>,
 }
 
 /// A file that is written, and not yet visible.
@@ -59,7 +62,8 @@ impl Upload {
         let upload = place.store().put_multipart(staged.as_ref().unwrap_or(&path)).await;
         let upload = upload.with_context(|| format!("cannot write {below} in the lake {}", place.text()))?;
         let (buffer, parts) = (Vec::new(), JoinSet::new());
-        Ok(Upload { below: below.to_owned(), path, staged, upload, buffer, parts, bytes: 0 })
+        let pace = place.pace();
+        Ok(Upload { below: below.to_owned(), path, staged, upload, buffer, parts, bytes: 0, pace })
     }
 
     /// Appends bytes.
@@ -79,6 +83,9 @@ impl Upload {
     async fn put(&mut self, part: Vec<u8>) -> anyhow::Result<()> {
         if self.parts.len() >= PARTS_MAX {
             self.next_part().await?;
+        }
+        if let Some(pace) = &self.pace {
+            pace.wait(part.len()).await?;
         }
         self.bytes += part.len() as u64;
         self.parts.spawn(self.upload.put_part(PutPayload::from(part)));

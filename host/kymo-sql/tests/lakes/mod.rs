@@ -59,12 +59,12 @@ static TOKENS: AtomicU32 = AtomicU32::new(1);
 /// Runs are numbered.
 pub fn outside() -> Outside {
     let token = format!("{:08x}", TOKENS.fetch_add(1, Ordering::Relaxed));
-    Outside { goes_on: || true, progress: Arc::new(|_| {}), now: 1_795_000_000, token }
+    Outside { goes_on: || true, progress: Arc::new(|_| {}), now: 1_795_000_000, token, ended: Vec::new() }
 }
 
 pub fn order(labels: &[(&str, &str)], wanted: &[&str]) -> Order {
     let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Order { labels, wanted: wanted.iter().map(|name| (*name).to_owned()).collect(), with_trace: false }
+    Order { labels, wanted: wanted.iter().map(|name| (*name).to_owned()).collect(), ..Order::default() }
 }
 
 pub fn try_add(place: &Place, dir: &Path, order: &Order) -> anyhow::Result<Added> {

@@ -13,8 +13,10 @@ pub use kymo_command::lake::LakeArgs;
 /// Runs the verb, whose words on the command line are `words`.
 pub fn run(args: &LakeArgs, words: &[OsString]) -> anyhow::Result<ExitCode> {
     // What is wrong with the words is said also where kymo-sql is missing.
-    if let LakeVerb::Add(args) = &args.verb {
-        args.labels()?;
+    match &args.verb {
+        LakeVerb::Add(args) => drop(args.of.labels()?),
+        LakeVerb::Ship(args) => drop(args.of.labels()?),
+        LakeVerb::List(_) => {}
     }
     Err(sql::become_kymo_sql(words, "kymo lake"))
 }

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use kymo_command::programs;
@@ -26,12 +26,21 @@ pub fn run(args: &SqlArgs, words: &[OsString]) -> anyhow::Result<ExitCode> {
 ///
 /// Returns why it could not be done.
 pub fn become_kymo_sql(words: &[OsString], wanted: &str) -> anyhow::Error {
-    let exe = std::env::current_exe().unwrap_or_default();
-    let Some(program) = programs::of_kymo(PROGRAM, &exe) else {
-        return anyhow::anyhow!(missing(&exe, wanted));
+    let program = match program(wanted) {
+        Ok(program) => program,
+        Err(error) => return error,
     };
     let error = Command::new(&program).args(words).exec();
     anyhow::anyhow!("{wanted}: cannot start {}: {error}; make sql builds it anew", program.display())
+}
+
+/// The file of `kymo-sql`; `wanted` is what needs it.
+///
+/// # Errors
+/// It is not there.
+pub fn program(wanted: &str) -> anyhow::Result<PathBuf> {
+    let exe = std::env::current_exe().unwrap_or_default();
+    programs::of_kymo(PROGRAM, &exe).ok_or_else(|| anyhow::anyhow!(missing(&exe, wanted)))
 }
 
 fn missing(exe: &Path, wanted: &str) -> String {

@@ -11,6 +11,7 @@ pub(crate) mod ask;
 mod collector;
 mod definition;
 mod settings;
+mod shipper;
 mod show;
 mod snapshots;
 mod start;

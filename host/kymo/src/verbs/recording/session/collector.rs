@@ -20,8 +20,8 @@ use kymo_command::{figures, unknown};
 use serde_json::{Value, json};
 
 use super::definition::DefinitionArgs;
-use super::settings;
 use super::snapshots::Snapshots;
+use super::{settings, shipper};
 use crate::verbs::command::{self, Happened};
 use crate::verbs::record::begin::{self, Begun, CannotRun};
 use crate::verbs::record::options::rotation;
@@ -87,6 +87,8 @@ struct Running {
     snapshots: Option<Snapshots>,
     ring_bytes: u32,
     rotating: Rotating,
+    /// The process that ships the session to a lake.
+    shipper: Option<u32>,
     /// Who waits for the end.
     stoppers: Vec<Call>,
 }
@@ -96,6 +98,7 @@ impl Running {
         let name = args.name.clone().context("a session needs a name")?;
         let checked = args.options.check(args.quiet)?;
         args.options.check_flight(args.flight)?;
+        shipper::check(&args.lake)?;
         let prepared = begin::prepare()?;
         let (sender, events) = mpsc::channel();
         let of_server = sender.clone();
@@ -133,12 +136,14 @@ impl Running {
             snapshots,
             ring_bytes,
             rotating: Rotating::default(),
+            shipper: None,
             stoppers: Vec::new(),
             args,
         };
         running.change_selection()?;
         running.settle()?;
         running.sample();
+        running.shipper = shipper::start(&running.args.lake, &absolute(running.output.path()))?;
         Ok(running)
     }
 
@@ -414,6 +419,7 @@ impl Running {
             "snapshots": taken.count,
             "snapshot_error": taken.error,
             "command": self.child,
+            "shipper": self.shipper,
             "output": absolute(self.output.path()),
             "log": absolute(&self.log),
         }))

@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use kymo_command::units;
+
 use crate::verbs::args::JsonArgs;
 use crate::verbs::record::options::Options;
 
@@ -14,7 +16,9 @@ use crate::verbs::record::options::Options;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kymo session start motor -u 'motor:*' -o DIR\n  \
     kymo session start web -k sched --duration 1h -- ./server --its-option\n  \
-    kymo session start box --flight --ring-size 16M\n  kymo session start --definition motor.toml\n\n\
+    kymo session start box --flight --ring-size 16M\n  \
+    kymo session start box -k sched --rotate-time 10m --keep 12 --lake /srv/lake\n  \
+    kymo session start --definition motor.toml\n\n\
     Exit status: 0 it runs, 2 errors, 126 and 127 the command cannot be run or was not found.")]
 pub struct DefinitionArgs {
     /// Name of the session: letters, digits, _ . and -, at most 40; unique among the user's sessions
@@ -35,6 +39,8 @@ pub struct DefinitionArgs {
     #[arg(long, alias = "load", value_name = "FILE")]
     pub definition: Option<PathBuf>,
     #[command(flatten)]
+    pub lake: LakeOptions,
+    #[command(flatten)]
     pub out: JsonArgs,
     /// Print no message
     #[arg(short, long)]
@@ -42,6 +48,27 @@ pub struct DefinitionArgs {
     /// This is the collector: standard output leads to who started it.
     #[arg(long, hide = true)]
     detached: bool,
+}
+
+/// Options that ship what is recorded.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Lake")]
+pub struct LakeOptions {
+    /// Add chunks and snapshots to this lake as they are closed, as kymo lake ship does: a directory or a URL
+    #[arg(long = "lake", value_name = "URL")]
+    pub url: Option<String>,
+    /// Add this text to all rows in the lake as the column label_KEY (repeatable)
+    #[arg(long = "lake-label", value_name = "KEY=VALUE", requires = "url")]
+    pub labels: Vec<String>,
+    /// Copy chunks and snapshots into the lake, too
+    #[arg(long = "lake-with-trace", requires = "url")]
+    pub with_trace: bool,
+    /// Remove a chunk or snapshot from this machine when its copy is in the lake
+    #[arg(long = "lake-remove", requires = "with_trace")]
+    pub remove: bool,
+    /// Write so many bytes a second to the lake at most, as a mean: 500K, 2M
+    #[arg(long = "lake-bandwidth", value_name = "SIZE", requires = "url", value_parser = units::bytes)]
+    pub bandwidth: Option<u64>,
 }
 
 /// Options that are about the start and not about the session: not in files.

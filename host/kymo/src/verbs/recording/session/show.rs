@@ -152,6 +152,9 @@ fn lines(status: &Value) -> Vec<String> {
         lines.push(format!("  and {} more programs (--json lists them)", programs.len() - PROGRAMS_SHOWN));
     }
     lines.push(format!("  output {}; log {}", text(status, "output"), text(status, "log")));
+    if let Some(pid) = status["shipper"].as_u64() {
+        lines.push(format!("  what is closed goes to a lake: process {pid}; its remarks are in the log"));
+    }
     lines
 }
 
