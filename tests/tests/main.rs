@@ -69,6 +69,7 @@ mod screen;
 mod selection;
 mod session;
 mod shared;
+mod shipping;
 mod spans;
 mod symbols;
 mod target;

@@ -111,6 +111,9 @@ pub struct LakeShipArgs {
     /// The process that records: where it is gone, nothing more is waited for.
     #[arg(long, value_name = "PID", hide = true)]
     pub recorder: Option<u32>,
+    /// Only make the lake, if it is missing: what is wrong with it is told before a session begins.
+    #[arg(long, hide = true)]
+    pub check: bool,
     /// Do not print what was shipped
     #[arg(short, long)]
     pub quiet: bool,

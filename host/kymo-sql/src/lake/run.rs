@@ -20,7 +20,8 @@ use tokio::runtime::Runtime;
 
 use super::add::{Added, Order, Outcome, Outside, Step, add as add_trace};
 use super::list::{Listing, about, addition};
-use super::place::Place;
+use super::manifest::make_lake;
+use super::place::{Place, STAGING};
 use super::ship::{Shipped, Shipping, Told, ship as ship_session};
 
 /// The exit status if a trace could not be opened, or is not there any more.
@@ -101,6 +102,10 @@ pub fn ship(args: &LakeShipArgs) -> anyhow::Result<ExitCode> {
         goes_on: || !is_over(),
     };
     let mut place = Place::create(&args.of.to)?;
+    if args.check {
+        runtime()?.block_on(make_lake(&place, &format!("{STAGING}/check-{}", token())))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(bytes) = args.bandwidth {
         place = place.paced(bytes, of.goes_on);
     }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use kymo_command::lake::check_labels;
 
 use super::definition::LakeOptions;
@@ -16,12 +16,20 @@ use crate::verbs::sql;
 /// Whether a session can be shipped as it is asked for.
 ///
 /// # Errors
-/// A label that is none; `kymo-sql` is not there.
+/// A label that is none; `kymo-sql` is not there; the lake cannot be made.
 pub fn check(of: &LakeOptions) -> anyhow::Result<()> {
-    if of.url.is_some() {
-        check_labels(&of.labels)?;
-        sql::program("--lake")?;
-    }
+    let Some(url) = &of.url else { return Ok(()) };
+    check_labels(&of.labels)?;
+    let mut command = Command::new(sql::program("--lake")?);
+    // Nothing is shipped yet: the directory may be any.
+    command.args(words(of, url, Path::new("/"))).arg("--check").stdin(Stdio::null());
+    let checked = command.output().context("cannot start kymo-sql for --lake")?;
+    let said = String::from_utf8_lossy(&checked.stderr);
+    ensure!(
+        checked.status.success(),
+        "--lake: {}",
+        said.trim().trim_start_matches("kymo: ").trim_start_matches("error: ")
+    );
     Ok(())
 }
 
