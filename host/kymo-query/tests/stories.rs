@@ -6,9 +6,6 @@ use crate::common;
 use common::{ask, column, rows, small, try_ask};
 use serde_json::{Value, json};
 
-/// What the known trace does not have, though it could have been a part of its waits.
-const MISSING: &str = "";
-
 /// The texts of the rows of a table.
 fn texts(answer: &Value, table: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
@@ -113,8 +110,8 @@ fn a_critical_path_goes_across_threads() {
     assert_eq!(column(&longest, "steps", "from"), &[json!(160), json!(400)]);
     assert_eq!((&longest["info"]["left_out"], &longest["info"]["left_out_ns"]), (&json!(3), &json!(300)));
     assert_eq!(try_ask(&of, "critical", "").unwrap_err().kind(), "parameter");
-    // The trace has switches, wake-ups and interrupts, but no page faults.
-    assert_eq!(blind(&found), [MISSING], "{found}");
+    let expect = "not in the trace, and it could have been part of this: page faults; record with -k faults";
+    assert_eq!(blind(&found), [expect], "{found}");
 }
 
 /// What an answer says was not recorded.
@@ -138,7 +135,9 @@ fn the_worst_have_causes_in_a_line() {
     assert!(line.contains(&texts(&story, "budget")[0]), "{line}");
     assert_eq!(column(&story, "budget", "kind")[0], column(&found, "causes", "kind")[0]);
     assert!(blind(&without).is_empty(), "nothing was explained: {without}");
-    assert_eq!(blind(&found), [MISSING], "{found}");
+    let expect = "not in the trace, and it could have been part of this: times with interrupts or preemption off; record \
+                  with -k 'preemptirq:*'";
+    assert_eq!(blind(&found), [expect], "{found}");
 }
 
 #[test]
