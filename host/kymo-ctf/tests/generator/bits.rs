@@ -26,6 +26,8 @@ pub struct Mark {
     pub bits: u32,
     pub big: bool,
     pub is_last_first: bool,
+    /// A number in LEB128.
+    pub is_leb: bool,
     pub record: Option<usize>,
 }
 
@@ -77,7 +79,8 @@ impl Bits {
     /// Notes what the next `bits` bits are, which `int` says the order of.
     pub fn mark(&mut self, what: Marked, bits: u32, int: Option<&Int>) {
         let (big, flipped) = int.map_or((self.big, false), |int| (int.big, int.flipped));
-        let mark = Mark { what, at: self.at, bits, big, is_last_first: big ^ flipped, record: self.record };
+        let (is_last_first, record) = (big ^ flipped, self.record);
+        let mark = Mark { what, at: self.at, bits, big, is_last_first, is_leb: false, record };
         self.marks.push(mark);
     }
 
@@ -148,7 +151,7 @@ impl Bits {
                 self.mark(role.map_or(Marked::Leb, Marked::Role), 0, None);
                 let (mark, at) = (self.marks.len() - 1, self.at);
                 self.leb(*value, *signed);
-                self.marks[mark].bits = (self.at - at) as u32;
+                (self.marks[mark].bits, self.marks[mark].is_leb) = ((self.at - at) as u32, true);
             }
             (Type::Text(encoding), Val::Text(text)) => {
                 self.bytes(&encoded(text, *encoding));

@@ -224,12 +224,20 @@ fn event_id(site: &mut Site<'_>) -> Option<Loses> {
     let of_record = |mark: &&Mark| mark.record == Some(record) && mark.what == Marked::Role(Role::EventClass);
     // The last one: a short form has a word in front that leads to the id.
     let mark = site.packet.marks.iter().rfind(of_record)?.clone();
-    let is_leb = site.case.format == super::make::Format::Json && mark.bits == 8;
-    let most = (1u64 << mark.bits.min(20)) - 1;
-    let most = if is_leb { most.min(127) } else { most };
+    let value_bits = if mark.is_leb { mark.bits / 8 * 7 } else { mark.bits };
+    let most = (1u64 << value_bits.min(20)) - 1;
     let is_free = |id: u64| site.case.streams.iter().all(|class| class.events.iter().all(|event| event.id != id));
     let id = (0..50).map(|_| site.random.below(most)).find(|&id| is_free(id))?;
-    site.set(&mark, id.into());
+    if mark.is_leb {
+        // Of as many bytes as the number had, if need be with zeros in front.
+        let (begin, count) = (site.packet.begin + (mark.at / 8) as usize, mark.bits as usize / 8);
+        for at in 0..count {
+            let more = if at + 1 < count { 0x80 } else { 0 };
+            site.bytes[begin + at] = (id >> (7 * at)) as u8 & 0x7f | more;
+        }
+    } else {
+        site.set(&mark, id.into());
+    }
     Some(Loses::From(record))
 }
 
