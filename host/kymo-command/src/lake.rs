@@ -91,7 +91,7 @@ pub struct AdditionArgs {
 #[derive(clap::Args)]
 #[command(mut_arg("json", |arg| arg.help("Print at the end what was shipped as JSON")))]
 #[command(after_help = "Examples:\n  \
-    kymo session start box -k sched --rotate-time 10m --keep 12 --lake /srv/lake --lake-label board=imx8\n  \
+    kymo session start box -k sched --rotate-time 10m --keep 12 --lake /srv/lake\n  \
     kymo lake ship kymo-trace-2026 --to /srv/lake          beside a session, or when it has ended\n  \
     kymo lake ship DIR --to s3://bucket/lake --with-trace --remove --bandwidth 2M\n\n\
     Exit status: 0 all is in the lake, 2 errors, 3 a chunk was removed before, or could not be opened.")]

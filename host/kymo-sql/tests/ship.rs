@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kymo_sql::lake::add::{Order, Outcome};
 use kymo_sql::lake::place::Place;
-use kymo_sql::lake::ship::{Shipped, Shipping, Told, ship};
+use kymo_sql::lake::ship::{ShipNews, Shipped, Shipping, ship};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -68,11 +68,11 @@ impl Session {
 /// Ships, and gives what was told.
 fn run(place: &Place, of: &Shipping, mut meanwhile: impl FnMut(&str)) -> (anyhow::Result<Shipped>, Vec<String>) {
     let mut lines = Vec::new();
-    let mut tell = |told: Told<'_>| {
+    let mut tell = |told: ShipNews<'_>| {
         let line = match told {
-            Told::Added(added) => format!("added {}", name(&added.manifest.place)),
-            Told::Failed(part, _, wait) => format!("failed {part}, {} ms", wait.as_millis()),
-            Told::Missing(parts) => format!("missing {}", parts.join(" ")),
+            ShipNews::Added(added) => format!("added {}", name(&added.manifest.place)),
+            ShipNews::Failed(part, _, wait) => format!("failed {part}, {} ms", wait.as_millis()),
+            ShipNews::Missing(parts) => format!("missing {}", parts.join(" ")),
         };
         meanwhile(&line);
         lines.push(line);

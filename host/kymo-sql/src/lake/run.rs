@@ -22,7 +22,7 @@ use super::add::{Added, Order, Outcome, Outside, Step, add as add_trace};
 use super::list::{Listing, about, addition};
 use super::manifest::make_lake;
 use super::place::{Place, STAGING};
-use super::ship::{Shipped, Shipping, Told, ship as ship_session};
+use super::ship::{ShipNews, Shipped, Shipping, ship as ship_session};
 
 /// The exit status if a trace could not be opened, or is not there any more.
 const UNREADABLE: u8 = 3;
@@ -111,8 +111,8 @@ pub fn ship(args: &LakeShipArgs) -> anyhow::Result<ExitCode> {
     }
     take_signals();
     process::step_back();
-    let mut tell_now = |told: Told<'_>| match told {
-        Told::Added(added) => {
+    let mut tell_now = |told: ShipNews<'_>| match told {
+        ShipNews::Added(added) => {
             if let Some(why) = &added.unreadable {
                 say(&format!("kymo: {} cannot be opened, and is a row of losses: {why}", added.manifest.place));
             }
@@ -121,10 +121,10 @@ pub fn ship(args: &LakeShipArgs) -> anyhow::Result<ExitCode> {
                 let _ = tell(added);
             }
         }
-        Told::Failed(part, error, wait) => {
+        ShipNews::Failed(part, error, wait) => {
             say(&format!("kymo: {part} is not in the lake yet, and tried again in {} s: {error:#}", wait.as_secs()));
         }
-        Told::Missing(parts) => {
+        ShipNews::Missing(parts) => {
             say(&format!("kymo: removed before they were in the lake: {}", parts.join(" ")));
         }
     };

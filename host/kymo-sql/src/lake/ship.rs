@@ -63,7 +63,7 @@ pub struct Shipped {
 }
 
 /// What is told meanwhile.
-pub enum Told<'t> {
+pub enum ShipNews<'t> {
     /// A part is in the lake.
     Added(&'t Added),
     /// It is tried again after this time.
@@ -224,7 +224,7 @@ pub async fn ship(
     place: &Place,
     of: &Shipping,
     outside: &dyn Fn(&str) -> Outside,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(ShipNews<'_>),
 ) -> anyhow::Result<Shipped> {
     let (ledger, shipped) = (Ledger::read(&of.dir, place.text())?, Shipped::default());
     let mut run = Run { place, of, ledger, shipped, failures: 0, ended: Vec::new() };
@@ -258,12 +258,12 @@ pub async fn ship(
 }
 
 impl Run<'_> {
-    fn count_missing(&mut self, parts: &Parts, tell: &mut dyn FnMut(Told<'_>)) -> anyhow::Result<()> {
+    fn count_missing(&mut self, parts: &Parts, tell: &mut dyn FnMut(ShipNews<'_>)) -> anyhow::Result<()> {
         let missing = self.of.missing(parts, &self.ledger);
         if missing.is_empty() {
             return Ok(());
         }
-        tell(Told::Missing(&missing));
+        tell(ShipNews::Missing(&missing));
         self.ledger.untold.extend(missing.iter().cloned());
         self.ledger.missing.extend(missing);
         self.ledger.write(&self.of.dir)
@@ -279,7 +279,7 @@ impl Run<'_> {
         &mut self,
         waiting: &[&String],
         outside: &dyn Fn(&str) -> Outside,
-        tell: &mut dyn FnMut(Told<'_>),
+        tell: &mut dyn FnMut(ShipNews<'_>),
     ) -> anyhow::Result<bool> {
         for part in waiting {
             if !(self.of.goes_on)() {
@@ -294,7 +294,7 @@ impl Run<'_> {
                     self.ledger.shipped.insert((*part).clone());
                     self.ledger.untold.clear();
                     self.ledger.write(&self.of.dir)?;
-                    tell(Told::Added(&added));
+                    tell(ShipNews::Added(&added));
                     self.shipped.added.push(added);
                     if self.of.remove {
                         self.of.take_away(part)?;
@@ -306,7 +306,7 @@ impl Run<'_> {
                     self.ended.push(outside.token);
                     self.failures += 1;
                     if (self.of.goes_on)() {
-                        tell(Told::Failed(part, &error, self.wait()));
+                        tell(ShipNews::Failed(part, &error, self.wait()));
                     }
                     return Ok(false);
                 }

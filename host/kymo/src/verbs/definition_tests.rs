@@ -29,7 +29,7 @@ const COMMON: [(&str, &[&str]); 10] = [
 ];
 
 /// Options of a verb that are called as common ones and mean something else: where traces are added to.
-const OTHERWISE: [(&str, &str, &[&str]); 1] = [("lake add", "to", &["URL"])];
+const OTHERWISE: [(&str, &str, &[&str]); 2] = [("lake add", "to", &["URL"]), ("lake ship", "to", &["URL"])];
 
 /// All verbs with what was typed to reach them, `session start` as two words.
 fn verbs() -> Vec<(String, Command)> {
