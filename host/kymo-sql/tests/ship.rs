@@ -206,6 +206,21 @@ fn what_the_session_removed_first_is_in_the_lake_as_missing() {
     assert_eq!(run(&place, &session.shipping(), |_| {}).0.unwrap().missing, shipped.missing, "a later run knows it");
 }
 
+/// `--keep` takes a chunk away while it is being added, and the session ends.
+#[test]
+fn what_is_removed_while_it_is_shipped_is_missing_too() {
+    let session = Session::new();
+    (1..=3).for_each(|number| session.part(&format!("chunk-000{number}"), number));
+    session.end();
+    let (shipped, lines) = run(&session.place(), &session.shipping(), |line| {
+        if line == "added chunk-0001" {
+            fs::remove_dir_all(session.dir().join("chunk-0002")).unwrap();
+        }
+    });
+    assert_eq!(lines, ["added chunk-0001", "added chunk-0003", "missing chunk-0002"]);
+    assert_eq!(shipped.unwrap().missing, ["chunk-0002"]);
+}
+
 #[test]
 fn a_part_is_removed_when_its_copy_is_in_the_lake() {
     let session = Session::new();

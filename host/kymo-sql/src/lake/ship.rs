@@ -274,13 +274,14 @@ impl Run<'_> {
         self.of.look * (1 << self.failures.saturating_sub(1).min(10)).min(LOOKS_MAX)
     }
 
-    /// Adds what waits. False: one could not be added, and may be later.
+    /// Adds what waits. False: not all of it was added, and there is another look.
     async fn round(
         &mut self,
         waiting: &[&String],
         outside: &dyn Fn(&str) -> Outside,
         tell: &mut dyn FnMut(ShipNews<'_>),
     ) -> anyhow::Result<bool> {
+        let mut is_whole = true;
         for part in waiting {
             if !(self.of.goes_on)() {
                 return Ok(false);
@@ -300,8 +301,11 @@ impl Run<'_> {
                         self.of.take_away(part)?;
                     }
                 }
-                // It was removed meanwhile: the next look counts it.
-                Err(_) if !self.of.path(part).exists() => self.ended.push(outside.token),
+                // It was removed meanwhile: another look counts it.
+                Err(_) if !self.of.path(part).exists() => {
+                    self.ended.push(outside.token);
+                    is_whole = false;
+                }
                 Err(error) => {
                     self.ended.push(outside.token);
                     self.failures += 1;
@@ -312,7 +316,7 @@ impl Run<'_> {
                 }
             }
         }
-        Ok(true)
+        Ok(is_whole)
     }
 }
 
