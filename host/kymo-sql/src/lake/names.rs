@@ -12,13 +12,15 @@ pub const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
 /// Bytes of a host's name in a path: file systems take 255 for a directory.
 const HOST_BYTES: usize = 240;
 
-/// A name in a path: all but letters, digits, `-`, `_` and `.` as `%XX`, which readers of Hive partitions decode.
+/// A name in a path: what is ASCII, but letters, digits, `-`, `_` and `.`, as `%XX`, which readers of Hive partitions
+/// decode. Other characters stay: Spark takes each `%XX` for a character, not for a byte.
 pub fn escaped(name: &str) -> String {
     let mut text = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => text.push(byte.into()),
-            _ => write!(text, "%{byte:02X}").unwrap_or_default(),
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' | '0'..='9' | 'A'..='Z' | 'a'..='z' => text.push(c),
+            _ if c.is_ascii() => write!(text, "%{:02X}", u32::from(c)).unwrap_or_default(),
+            _ => text.push(c),
         }
     }
     text
@@ -52,7 +54,7 @@ mod tests {
         for (name, expect) in [
             ("rt-1.lab_2", "rt-1.lab_2"),
             ("a/b=c d%", "a%2Fb%3Dc%20d%25"),
-            ("größe", "gr%C3%B6%C3%9Fe"),
+            ("größe/漢", "größe%2F漢"),
             ("motor:step", "motor%3Astep"),
         ] {
             assert_eq!(escaped(name), expect);
