@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use common::small;
-use lakes::{Dying, Sql, assert_clean, order, outside, runtime, snapshot, write};
+use lakes::{Dying, Sql, add_one, assert_clean, order, outside, runtime, snapshot, write};
 
 /// A session's directory, and a lake beside it.
 struct Session {
@@ -204,6 +204,19 @@ fn what_the_session_removed_first_is_in_the_lake_as_missing() {
     let told: Vec<_> = shipped.added.iter().map(|added| added.manifest.missing_before.len()).collect();
     assert_eq!(told, [2, 0]);
     assert_eq!(run(&place, &session.shipping(), |_| {}).0.unwrap().missing, shipped.missing, "a later run knows it");
+}
+
+#[test]
+fn what_was_in_the_lake_already_does_not_tell_what_is_missing() {
+    let session = Session::new();
+    session.part("chunk-0002", 2);
+    session.part("chunk-0003", 3);
+    session.end();
+    let (place, of) = (session.place(), session.shipping());
+    add_one(&place, &session.dir().join("chunk-0002"), &of.order);
+    let shipped = run(&place, &of, |_| {}).0.unwrap();
+    let told: Vec<_> = shipped.added.iter().map(|added| (added.outcome, &added.manifest.missing_before[..])).collect();
+    assert_eq!(told, [(Outcome::Already, &[][..]), (Outcome::Added, &["chunk-0001".to_owned()])]);
 }
 
 /// `--keep` takes a chunk away while it is being added, and the session ends.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::add::{Added, Order, Outside, add};
+use super::add::{Added, Order, Outcome, Outside, add};
 use super::place::Place;
 
 /// The summary of a session, a chunk or a snapshot.
@@ -293,7 +293,10 @@ impl Run<'_> {
                 Ok(added) => {
                     self.failures = 0;
                     self.ledger.shipped.insert((*part).clone());
-                    self.ledger.untold.clear();
+                    // The manifest of what was there already is as it was.
+                    if added.outcome != Outcome::Already {
+                        self.ledger.untold.clear();
+                    }
                     self.ledger.write(&self.of.dir)?;
                     tell(ShipNews::Added(&added));
                     self.shipped.added.push(added);
