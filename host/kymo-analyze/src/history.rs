@@ -20,6 +20,8 @@ pub struct History {
     full_from: Option<i64>,
     threads: Map<i32, Vec<ThreadSpan>>,
     cpus: Map<u32, Vec<CpuSpan>>,
+    /// By CPU: for each of its spans, since when the CPU has the current thread.
+    current_since: Map<u32, Vec<i64>>,
     names: Map<i32, Name>,
 }
 
@@ -34,6 +36,7 @@ impl History {
             full_from: None,
             threads: Map::default(),
             cpus: Map::default(),
+            current_since: Map::default(),
             names: Map::default(),
         }
     }
@@ -79,6 +82,12 @@ impl History {
         spans[first..].iter().take_while(move |span| span.from < to)
     }
 
+    /// Since when a CPU has the thread (or none) that it has at a time.
+    pub(crate) fn current_since(&self, number: u32, at: i64) -> Option<i64> {
+        let last = self.cpu(number).partition_point(|span| span.from <= at).checked_sub(1)?;
+        self.current_since.get(&number)?.get(last).copied()
+    }
+
     fn takes(&mut self, from: i64, to: i64) -> bool {
         if from >= self.to || to <= self.from {
             return false;
@@ -102,7 +111,11 @@ impl Sink for History {
 
     fn cpu(&mut self, span: &CpuSpan) {
         if self.takes(span.from, span.to) {
-            self.cpus.entry(span.cpu).or_default().push(*span);
+            let spans = self.cpus.entry(span.cpu).or_default();
+            let since = self.current_since.entry(span.cpu).or_default();
+            let is_same = spans.last().is_some_and(|last| last.current == span.current);
+            since.push(since.last().copied().filter(|_| is_same).unwrap_or(span.from));
+            spans.push(*span);
         }
     }
 }

@@ -4,6 +4,7 @@
 mod cases;
 mod causes;
 mod common;
+mod growth;
 mod identity;
 mod properties;
 mod rules;

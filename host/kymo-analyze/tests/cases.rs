@@ -342,7 +342,7 @@ fn explain(trace: &Trace, words: &[&str], numbers: &[i64], out: &mut String) {
     out.push_str(&story.text(&StoryStyle { time: &|ns| ns.to_string() }));
 }
 
-fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {
+pub fn scene(trace: &Trace, question: Question, machine: Machine) -> Scene {
     let mut scene = Scene::new(question, 1_000_000, machine);
     let mut state = State::new(&trace.vocabulary);
     for (index, item) in trace.items.iter().enumerate() {
@@ -372,8 +372,8 @@ fn worst(trace: &Trace, name: &str) -> Question {
 /// Where `sched_cfs_period_timer` is in these cases.
 const QUOTA_TIMER: u64 = 0xffff_ffff_8100_2000;
 
-/// The kernel's functions of these cases.
-struct Functions;
+/// Functions of the kernel and of programs in these cases.
+pub struct Functions;
 
 impl Symbols for Functions {
     fn kernel(&self, address: u64) -> Option<String> {

@@ -21,7 +21,7 @@ impl Evidence {
     /// Why a thread waits for a CPU that idles in [from, to).
     pub(super) fn beside_idle(&self, tid: i32, ready: &Ready, from: i64, to: i64) -> (Cause, Ground) {
         let Some(ground) = self.may_not_run(tid, ready, from, to) else {
-            let ground = idle_exit_ground(ready.choice.idle_ns);
+            let ground = idle_exit_ground(ready.wait.choice.idle_ns);
             return (Cause::IdleExit, if ready.is_here { ground } else { Ground::Inferred });
         };
         let limit = self.prio(tid, from).map_or(Limit::Quota, |own| self.limit(own, ready, true));
@@ -44,10 +44,10 @@ impl Evidence {
         if ready.is_in_queue(to.saturating_sub(from)) && self.was_passed_over(ready, from) {
             return Some(if ready.is_exact { Ground::Seen } else { Ground::Inferred });
         }
-        if ready.choice.is_seen {
+        if ready.wait.choice.is_seen {
             return Some(Ground::Seen);
         }
-        (ready.choice.is_inferred || self.keeps_back(tid, ready, from)).then_some(Ground::Inferred)
+        (ready.wait.choice.is_inferred || self.keeps_back(tid, ready, from)).then_some(Ground::Inferred)
     }
 
     /// What shows in a wait that the CPU idles by its own choice.
@@ -66,7 +66,7 @@ impl Evidence {
             }
             let (from, to) = (span.from.max(ready.arrived), span.to.min(ready.until));
             since = match since {
-                None => self.current_since(ready.cpu, from),
+                None => self.history.current_since(ready.cpu, from),
                 Some(i64::MAX) => Some(span.from),
                 known => known,
             };
@@ -118,31 +118,47 @@ impl Evidence {
         })
     }
 
-    /// Whether the CPU keeps back another thread of that class, which had to leave it to nobody, or, if it is a
-    /// real-time one, to a thread of a normal class.
+    /// Whether the CPU keeps back another thread of that class: one that ran there, had to leave, and was passed over
+    /// by nobody or, if it is a real-time one, by a thread of a normal class, which the CPU has at that time.
     pub(super) fn keeps_back(&self, tid: i32, ready: &Ready, at: i64) -> bool {
         let is_real_time = |tid: i32, at| self.prio(tid, at).map(|prio| prio < REAL_TIME);
         let own = is_real_time(tid, at);
+        let is_long = ready.until.saturating_sub(ready.arrived) >= LONG_IDLE_NS;
+        let Some((current, since)) = self.current(ready.cpu, at).filter(|_| is_long && own.is_some()) else {
+            return false;
+        };
+        let is_lower = match current {
+            Context::Idle => true,
+            Context::Thread(by) => {
+                own == Some(true) && self.prio_running(by, at).is_some_and(|prio| prio >= REAL_TIME)
+            }
+            _ => false,
+        };
         let waits = |other: i32| {
             let mut spans = self.history.of_thread(other, at, at.saturating_add(1));
             spans.any(|span| match span.doing {
+                // Whoever it had to leave the CPU to may have left it, too: who has it now counts.
                 Doing::Runnable {
-                    why: span::Ready::Preempted { by } | span::Ready::GaveWay { to: by },
+                    why: span::Ready::Preempted { .. } | span::Ready::GaveWay { .. },
                     cpu: Some(cpu),
                 } => {
-                    let is_left_to_lower =
-                        own == Some(true) && self.prio_running(by, span.from).is_some_and(|prio| prio >= REAL_TIME);
+                    let stays = !matches!(span.until, Until::Runs { cpu: other } if other != cpu);
                     cpu == ready.cpu
+                        && stays
+                        && since >= span.from
                         && is_real_time(other, span.from) == own
-                        && (by == 0 || is_left_to_lower)
                         && (own == Some(true) || self.go_on_together(ready, span))
                 }
                 _ => false,
             })
         };
-        ready.until.saturating_sub(ready.arrived) >= LONG_IDLE_NS
-            && own.is_some()
-            && self.history.tids().into_iter().any(|other| other != tid && waits(other))
+        is_lower && self.history.tids().into_iter().any(|other| other != tid && waits(other))
+    }
+
+    /// Whom a CPU has at a time, and since when.
+    fn current(&self, cpu: u32, at: i64) -> Option<(Context, i64)> {
+        let span = self.history.of_cpu(cpu, at, at.saturating_add(1)).next()?;
+        Some((span.current, self.history.current_since(cpu, at)?))
     }
 
     /// Whether the CPU ran both from the same moment on, one behind the other: groups have limits of their own, so one

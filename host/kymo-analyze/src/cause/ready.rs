@@ -4,7 +4,7 @@
 use crate::budget::{BudgetPart as Piece, Piece as At};
 use crate::cause::evidence::Evidence;
 use crate::cause::segments::{REAL_TIME, Walk};
-use crate::cause::wait::{IdleChoice, QUOTA_WAIT_NS, Ready};
+use crate::cause::wait::{QUOTA_WAIT_NS, Ready, WholeWait};
 use crate::cause::{Cause, Ground, Limit};
 use crate::doubt::Doubt;
 use crate::event::Off;
@@ -22,7 +22,7 @@ impl Walk<'_> {
         };
         // A wait has many pieces: what it shows as a whole is looked up once.
         let known = self.wait.filter(|(of, wait)| *of == tid && wait.is_same(&ready));
-        ready.choice = known.map_or_else(|| self.of.idle_choice(tid, &ready), |(_, wait)| wait.choice);
+        ready.wait = known.map_or_else(|| self.of.whole_wait(tid, &ready), |(_, known)| known.wait);
         self.wait = Some((tid, ready));
         if !ready.is_here {
             self.doubt |= Doubt::MISSED;
@@ -92,7 +92,7 @@ impl Evidence {
 
     /// Whoever has the CPU came to it when the thread could run: the scheduler chose another one, or none.
     pub(super) fn was_passed_over(&self, ready: &Ready, at: i64) -> bool {
-        ready.is_behind(self.current_since(ready.cpu, at).unwrap_or(i64::MIN))
+        ready.is_behind(self.history.current_since(ready.cpu, at).unwrap_or(i64::MIN))
     }
 
     /// Whether a thread of a normal class was passed over until groups got their quota anew, and then soon ran.
@@ -102,19 +102,23 @@ impl Evidence {
         at < given && before >= QUOTA_WAIT_NS && after <= before / 2
     }
 
+    /// What a wait shows as a whole.
+    fn whole_wait(&self, tid: i32, ready: &Ready) -> WholeWait {
+        let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
+        let prios = spans.filter_map(|span| match span.current {
+            Context::Thread(other) => self.prio_running(other, span.from.max(ready.arrived)),
+            _ => None,
+        });
+        let lowest = prios.filter(|prio| *prio < REAL_TIME).max();
+        WholeWait { lowest, choice: self.idle_choice(tid, ready) }
+    }
+
     /// Which limit stops a thread of that priority. `has_idled`: its CPU, in that wait.
     pub(super) fn limit(&self, own: i16, ready: &Ready, has_idled: bool) -> Limit {
-        let others = || {
-            let spans = self.history.of_cpu(ready.cpu, ready.arrived, ready.until);
-            spans.filter_map(|span| match span.current {
-                Context::Thread(tid) => self.prio_running(tid, span.from.max(ready.arrived)),
-                _ => None,
-            })
-        };
         match own {
             REAL_TIME.. => Limit::Quota,
             ..0 => Limit::Deadline,
-            _ if others().any(|prio| prio > own && prio < REAL_TIME) => Limit::RealTimeGroup,
+            _ if ready.wait.lowest.is_some_and(|prio| prio > own) => Limit::RealTimeGroup,
             _ if has_idled => Limit::RealTime,
             _ => match self.machine.kernel {
                 Some(version) if version < (6, 12) => Limit::RealTime,
@@ -148,7 +152,7 @@ impl Evidence {
             is_woken_here: is_here
                 && came == span.ready_from
                 && matches!(why, span::Ready::Woken(waker) if waker.cpu == cpu),
-            choice: IdleChoice::default(),
+            wait: WholeWait::default(),
         })
     }
 
@@ -160,30 +164,32 @@ impl Evidence {
         last.is_some_and(|last| matches!(last.doing, Doing::Runnable { .. }) && last.to == span.from)
     }
 
-    /// Since when a CPU has the thread (or none) that it has at a time.
-    pub(super) fn current_since(&self, cpu: u32, at: i64) -> Option<i64> {
-        let spans = self.history.cpu(cpu);
-        let last = spans.partition_point(|span| span.from <= at).checked_sub(1)?;
-        let current = spans[last].current;
-        let same = spans[..=last].iter().rev().take_while(|span| span.current == current);
-        same.last().map(|span| span.from)
-    }
-
     /// [from, to) of a CPU divided by what was off on it, as records say.
     pub(super) fn by_off(&self, cpu: u32, from: i64, to: i64) -> Vec<(i64, i64, Option<Off>)> {
-        let near: Vec<_> = self.offs_of(cpu, from, to).collect();
-        let mut edges: Vec<i64> = near.iter().flat_map(|off| [off.from, off.to]).collect();
-        edges.extend([from, to]);
-        edges.retain(|edge| (from..=to).contains(edge));
-        edges.sort_unstable();
-        edges.dedup();
-        let what =
-            |begin: i64, what: Off| near.iter().any(|off| off.what == what && (off.from..off.to).contains(&begin));
-        let off = |begin| match (what(begin, Off::Irqs), what(begin, Off::Preemption)) {
-            (true, _) => Some(Off::Irqs),
-            (false, true) => Some(Off::Preemption),
-            (false, false) => None,
-        };
-        edges.windows(2).map(|pair| (pair[0], pair[1], off(pair[0]))).collect()
+        // Begins (1) and ends (-1); those of [from, to) alone, which divide nothing, too.
+        let mut edges = vec![(from, Off::Irqs, 0), (to, Off::Irqs, 0)];
+        for off in self.offs_of(cpu, from, to) {
+            edges.push((off.from.max(from), off.what, 1));
+            edges.push((off.to.min(to), off.what, -1));
+        }
+        edges.sort_unstable_by_key(|(at, ..)| *at);
+        let (mut irqs, mut preemption) = (0, 0);
+        let mut divided = Vec::new();
+        for pair in edges.windows(2) {
+            let ((at, what, step), (next, ..)) = (pair[0], pair[1]);
+            match what {
+                Off::Irqs => irqs += step,
+                Off::Preemption => preemption += step,
+            }
+            let off = match (irqs > 0, preemption > 0) {
+                (true, _) => Some(Off::Irqs),
+                (false, true) => Some(Off::Preemption),
+                (false, false) => None,
+            };
+            if at < next {
+                divided.push((at, next, off));
+            }
+        }
+        divided
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct Ready {
     pub is_here: bool,
     /// Its CPU itself woke it: it was not in an idle state then.
     pub is_woken_here: bool,
-    /// What its CPU does when it idles.
-    pub choice: IdleChoice,
+    /// The wait as a whole.
+    pub wait: WholeWait,
 }
 
 impl Ready {
@@ -42,13 +42,22 @@ impl Ready {
 
     /// Whether the CPU idled by its own choice from a time on, in that wait.
     pub fn idled(&self, since: i64) -> bool {
-        self.choice.until.is_some_and(|until| until > since)
+        self.wait.choice.until.is_some_and(|until| until > since)
     }
 
     /// Of which wait it is.
     pub fn is_same(&self, other: &Ready) -> bool {
         (self.cpu, self.arrived, self.until) == (other.cpu, other.arrived, other.until)
     }
+}
+
+/// What a wait shows as a whole. It is looked up once: a wait has many pieces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WholeWait {
+    /// The lowest of the real-time priorities that the CPU's threads had meanwhile.
+    pub lowest: Option<i16>,
+    /// What its CPU does when it idles.
+    pub choice: IdleChoice,
 }
 
 /// What shows in a wait that the CPU idles by its own choice.
