@@ -62,6 +62,7 @@ mod portable_memory;
 mod purity;
 mod quiet;
 mod races;
+mod recorder_threads;
 mod rings;
 mod rotation;
 mod round_trip;

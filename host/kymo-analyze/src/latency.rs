@@ -11,6 +11,7 @@ use crate::event::{Event, Interrupt, Io, Off};
 use crate::hash::{Map, Open};
 use crate::name::Name;
 use crate::record::Head;
+use crate::recorders::Recorders;
 use crate::series::{Sample, Series};
 use crate::sink::Sink;
 use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
@@ -72,6 +73,11 @@ impl What {
     /// Its name.
     pub fn name(self) -> &'static str {
         What::ALL[self as usize].1
+    }
+
+    /// Whether it is a thread's. What interrupts and timers take is their CPU's, whichever thread was current.
+    fn is_of_thread(self) -> bool {
+        !matches!(self, What::Irq | What::Vector | What::SoftirqRaise | What::Softirq | What::Timer)
     }
 }
 
@@ -141,12 +147,14 @@ pub struct Options {
     pub from: i64,
     /// Only samples that begin before this time.
     pub to: i64,
+    /// Whose own threads do not count.
+    pub recorders: Recorders,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let what = What::ALL.iter().map(|(what, _)| *what).collect();
-        Options { what, by: By::default(), worst_max: 10, from: i64::MIN, to: i64::MAX }
+        Options { what, by: By::default(), worst_max: 10, from: i64::MIN, to: i64::MAX, recorders: Recorders::default() }
     }
 }
 
@@ -307,6 +315,10 @@ impl Latency {
 
     fn sample(&mut self, what: What, of: Of, sample: &Sample) {
         if !self.is_taken || sample.from < self.options.from || sample.from >= self.options.to {
+            return;
+        }
+        let recorders = &self.options.recorders;
+        if what.is_of_thread() && recorders.own(sample.tid, sample.process, sample.name.as_str()) {
             return;
         }
         let by = self.options.by;

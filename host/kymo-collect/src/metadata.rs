@@ -123,6 +123,7 @@ pub(crate) fn environment(
         (patch_key, number(patch)),
         ("domain", EnvValue::Text(domain.to_owned())),
         ("recorded_by", EnvValue::Text(concat!("kymo ", env!("CARGO_PKG_VERSION")).to_owned())),
+        ("recorder_pid", EnvValue::Int(i64::from(std::process::id()))),
         ("trace_name", EnvValue::Text(session.to_owned())),
         ("trace_creation_datetime", EnvValue::Text(created.to_owned())),
         ("clock_source", EnvValue::Text(clock.name().to_owned())),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the environment of a trace says of the machine and the tracer that it is of.
 
+use kymo_analyze::Recorders;
 use kymo_analyze::calls::{self, Architecture};
 use kymo_ctf::read::Trace;
 use kymo_ctf::write::EnvValue;
@@ -19,6 +20,20 @@ pub fn architecture(env: &[(String, EnvValue)]) -> Option<Architecture> {
     env.iter().find(|(key, _)| key == "architecture").and_then(|(_, value)| match value {
         EnvValue::Text(machine) => Architecture::of_machine(machine),
         EnvValue::Int(_) | EnvValue::Unsigned(_) => None,
+    })
+}
+
+/// The processes of kymo that recorded traces [spec/trace.md 5].
+pub fn recorders(traces: &[Trace]) -> Recorders {
+    let own = traces.iter().filter_map(|trace| recorder(&trace.metadata.env));
+    Recorders(own.collect())
+}
+
+fn recorder(env: &[(String, EnvValue)]) -> Option<i32> {
+    env.iter().find(|(key, _)| key == "recorder_pid").and_then(|(_, value)| match value {
+        EnvValue::Int(number) => i32::try_from(*number).ok(),
+        EnvValue::Unsigned(number) => i32::try_from(*number).ok(),
+        EnvValue::Text(_) => None,
     })
 }
 
@@ -49,6 +64,14 @@ mod tests {
         assert!(is_old("lttng-modules", 2, 6) && is_old("lttng-modules", 1, 9));
         assert!(!is_old("lttng-modules", 2, 7) && !is_old("lttng-modules", 3, 0) && !is_old("lttng-ust", 2, 6));
         assert!(!is_old_lttng(&[]));
+    }
+
+    #[test]
+    fn a_recorder_is_a_number() {
+        let of = |value| recorder(&[("hostname".into(), EnvValue::Int(7)), ("recorder_pid".into(), value)]);
+        assert_eq!(of(EnvValue::Int(50)), Some(50));
+        assert_eq!(of(EnvValue::Unsigned(50)), Some(50));
+        assert_eq!((of(EnvValue::Int(1 << 40)), of(EnvValue::Text("50".into()))), (None, None));
     }
 
     #[test]

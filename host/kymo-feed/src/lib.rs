@@ -11,7 +11,7 @@ mod missing;
 mod walk;
 
 pub use classes::{Classes, SAMPLE, clamp, is_by_writer, is_of_samples};
-pub use environment::architecture;
+pub use environment::{architecture, recorders};
 pub use fields::Payload;
 pub use missing::Missing;
 pub use walk::{Choose, Seen, Totals, Visit, Walker, walk};

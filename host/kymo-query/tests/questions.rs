@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{Made, NICE, ask, column, rows, small, try_ask};
-use kymo_query::{QUESTIONS, Stop};
+use kymo_query::{Opened, QUESTIONS, Stop};
 use serde_json::{Value, json};
 
 #[test]
@@ -148,6 +148,33 @@ fn latencies_are_those_of_the_sink() {
     let list = rows(&places, "places", &["kind", "title", "value_ns", "tid"]);
     assert_eq!(list[0], json!(["wakeup", "Worst wake-up of a real-time thread", 100, 20]).as_array().unwrap().clone());
     assert_eq!((&list[1][0], &list[2][0]), (&json!("futex"), &json!("span")));
+}
+
+#[test]
+fn latencies_are_not_those_of_the_recorder() {
+    let mut made = Made::default();
+    made.switch(0, 0, (0, 0), (10, "a", NICE));
+    for (number, thread) in [(41, "kymo-drain"), (42, "motor"), (43, "kymo-app")].into_iter().enumerate() {
+        let (tid, name) = thread;
+        let at = 1000 * (number as u64 + 1);
+        made.waking(0, at, (tid, name, NICE), 0);
+        made.switch(0, at + 500 - 100 * number as u64, (10, 0), (tid, name, NICE));
+        made.switch(0, at + 600, (tid, 1), (10, "a", NICE));
+    }
+    let tids = |of: &Opened, question: &str| {
+        let found = ask(of, question, "what=wakeup&limit=9");
+        column(&found, "points", "tid").to_vec()
+    };
+    let (of, other) = (made.open_of_recorder(40), made.open());
+    for question in ["latencies", "worst"] {
+        // A thread of an unknown process is taken for the recorder's by such a name.
+        assert_eq!(tids(&of, question), [json!(42)], "{question}");
+        assert_eq!(tids(&other, question), [json!(41), json!(42), json!(43)], "{question} of another tracer's trace");
+    }
+    let place = |of: &Opened| column(&ask(of, "places", ""), "places", "tid")[0].clone();
+    assert_eq!((place(&of), place(&other)), (json!(42), json!(41)));
+    let threads = ask(&of, "threads", "");
+    assert!(column(&threads, "threads", "tid").contains(&json!(41)), "what it does is shown: {threads}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kymo_analyze::{
     Thread, ThreadSpan, Threads, Unmatched, What,
 };
 use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, Visit, clamp};
+use kymo_feed::{Seen, Visit, clamp, recorders};
 
 use super::begun::{begin, doubt_bits};
 use super::only::{Only, kind};
@@ -208,8 +208,8 @@ pub(super) fn pass<'o>(
     stop: &Stop,
 ) -> Result<(LatencyPass<'o>, Walked), Error> {
     // Of the worst of a series only their names matter here: points are kept beside it.
-    let options = Options { what: asked.what.clone(), by: asked.by, worst_max: 2, ..Options::default() };
-    let mut latency = Latency::new(options);
+    let (what, recorders) = (asked.what.clone(), recorders(&of.traces));
+    let mut latency = Latency::new(Options { what, by: asked.by, worst_max: 2, recorders, ..Options::default() });
     latency.keep_samples();
     let (limit, past, ending) = (asked.limit, asked.past, asked.ending);
     let mut pass = LatencyPass {

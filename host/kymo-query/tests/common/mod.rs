@@ -173,6 +173,12 @@ impl Made {
         Opened::new(traces, Indexes::default(), "made".to_owned(), Vec::new())
     }
 
+    /// For questions, as if a process of kymo had recorded it.
+    pub fn open_of_recorder(&self, pid: i32) -> Opened {
+        let traces = vec![self.trace_of(&format!("{METADATA}env {{ recorder_pid = {pid}; }};"))];
+        Opened::new(traces, Indexes::default(), "made".to_owned(), Vec::new())
+    }
+
     fn streams(&self) -> Vec<(String, Vec<u8>)> {
         let mut streams = Vec::new();
         for (cpu, records) in &self.cpus {

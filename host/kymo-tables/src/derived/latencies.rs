@@ -8,7 +8,7 @@ use kymo_analyze::{
     ThreadSpan, Threads, Unmatched,
 };
 use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, clamp};
+use kymo_feed::{Seen, clamp, recorders};
 use kymo_query::doing::{self, By};
 use kymo_query::{FunctionNames, NameTable, Spans};
 
@@ -22,7 +22,7 @@ use crate::scan::Scan;
 
 pub(crate) const LATENCIES: Known = Known {
     name: "latencies",
-    about: "Latencies: every sample of kymo latency, of all kinds",
+    about: "Latencies: every sample of kymo latency, of all kinds; not of the recorder's own threads",
     columns: columns! {
         "time" Time "Begin of the sample";
         "end_time" Time "Its end";
@@ -171,7 +171,8 @@ fn row(out: &mut Out<'_>, names: &NameTable<'_>, key: &Key, sample: &Sample, sta
 
 /// Sends the samples of a group.
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
-    let mut latency = Latency::new(Options { worst_max: 2, ..Options::default() });
+    let recorders = recorders(&group.traces);
+    let mut latency = Latency::new(Options { worst_max: 2, recorders, ..Options::default() });
     latency.keep_samples();
     let texts = spans_of(group);
     let spans = Spans::new(&texts, &group.traces, &group.classes.vocabulary);

@@ -7,8 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use kymo_analyze::{
-    BudgetPart, CpuSpan, Doing, Doubt, History, Name, Ready, Share, Sink, State, Thread, ThreadSpan, Until, Waker,
+    BudgetPart, CpuSpan, Doing, Doubt, History, Name, Ready, Recorders, Share, Sink, State, Thread, ThreadSpan, Until, Waker,
 };
+use kymo_feed::recorders;
 use kymo_query::doing::{self, By};
 
 use super::{Derive, Needs, Out, RowPlace, by_name, doubt, name, ns, walk};
@@ -20,7 +21,7 @@ use crate::scan::Scan;
 pub(crate) const WAKEUPS: Known = Known {
     name: "wakeups",
     about: "Wake-ups: from when a thread is woken until it runs, who woke it, and what its CPU did meanwhile (needs the \
-            scheduler's events)",
+            scheduler's events); not of the recorder's own threads",
     columns: columns! {
         "time" Time "When the thread was woken";
         "end_time" Time "When it ran; without cpu: when the trace ended";
@@ -66,6 +67,7 @@ struct Wait {
 }
 
 struct Wakeups {
+    recorders: Recorders,
     with_cpu: bool,
     cpus: HashMap<u32, VecDeque<CpuSpan>>,
     /// By thread: stretches of a wait that goes on on another CPU.
@@ -84,6 +86,9 @@ impl Sink for Wakeups {
         };
         let before = self.moved.remove(&span.tid).unwrap_or_default();
         let (name, process, prio) = (thread.name, thread.process, thread.prio);
+        if self.recorders.own(Some(span.tid), process, name.as_str()) {
+            return;
+        }
         self.pending.push(Wait { span: *span, name, process, prio, waker, cpu, before });
     }
 
@@ -209,6 +214,7 @@ impl Derive for Wakeups {
 
 pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit) -> Result<(), Ended> {
     let with_cpu = CPU_DID.into_iter().any(|column| rows.has(column));
-    let mut wakeups = Wakeups { with_cpu, cpus: HashMap::new(), moved: HashMap::new(), pending: Vec::new() };
+    let (cpus, moved, pending) = (HashMap::new(), HashMap::new(), Vec::new());
+    let mut wakeups = Wakeups { recorders: recorders(&group.traces), with_cpu, cpus, moved, pending };
     walk(group, scan, rows, emit, &mut wakeups, Needs::Waits)
 }

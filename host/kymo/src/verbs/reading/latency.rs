@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Loss, Reader, Value};
-use kymo_feed::clamp;
+use kymo_feed::{clamp, recorders};
 
 use kymo_index::range;
 use kymo_query::Spans;
@@ -121,7 +121,8 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
     };
     let has = |name: &str| args.by.iter().any(|by| by == name || CONTEXTS.contains(&(by.as_str(), name)));
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
-    let options = Options { what: kinds, by, worst_max: args.limit.into(), ..Options::default() };
+    let (worst_max, recorders) = (args.limit.into(), recorders(&input.traces));
+    let options = Options { what: kinds, by, worst_max, recorders, ..Options::default() };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
     let mut spans = Spans::new(&args.span, &input.traces, &classes.vocabulary)?;
     if has("key") {

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use kymo_analyze::{Event, Sample, State, Thread};
+use kymo_analyze::{Event, Recorders, Sample, State, Thread};
 use kymo_ctf::read::{Record, Value};
+use kymo_feed::recorders;
 use serde_json::Value as Json;
 
 use super::feed::Input;
@@ -63,8 +64,8 @@ pub struct Who {
     process: Option<String>,
     prio: Option<Prio>,
     all: bool,
-    /// The process of `kymo record`, where the trace tells.
-    recorder: Option<i32>,
+    /// The processes of `kymo record`, where the traces tell.
+    recorders: Recorders,
     /// It recorded a command: before that runs, nobody is meant.
     has_command: bool,
     /// Recorded with `--only`: there are no records of the recorder, so nothing tells that the command is its child.
@@ -82,22 +83,23 @@ pub struct Who {
 impl Who {
     /// From the command line, and from what the traces say of their recording.
     pub fn new(input: &Input, args: &WhoArgs, thread: Option<&str>) -> Who {
+        let recorders = recorders(&input.traces);
         let summary = input.named.iter().flat_map(|named| &named.parts).find_map(|dir| {
             let text = std::fs::read_to_string(dir.join(".kymo.json")).ok()?;
             let summary: Json = serde_json::from_str(&text).ok()?;
-            recorder_of(&summary).map(|recorder| (recorder, summary))
+            // Who recorded the kernel knows whose command the kernel's records are about.
+            summary["kernel"].is_object().then_some(summary)
         });
-        let recorder = summary.as_ref().map(|(recorder, _)| *recorder);
-        let command = summary.as_ref().and_then(|(_, summary)| summary["command"].as_array());
+        let command = summary.as_ref().and_then(|summary| summary["command"].as_array());
         Who {
             thread: thread.map(str::to_owned),
             process: args.process.clone(),
             prio: args.prio,
             all: args.all,
-            recorder,
-            has_command: command.is_some_and(|command| !command.is_empty()),
-            only: summary.as_ref().is_some_and(|(_, summary)| summary["kernel"]["only"] == true),
-            own: recorder.into_iter().collect(),
+            has_command: !recorders.0.is_empty() && command.is_some_and(|command| !command.is_empty()),
+            only: summary.as_ref().is_some_and(|summary| summary["kernel"]["only"] == true),
+            own: recorders.0.iter().copied().collect(),
+            recorders,
             ..Who::default()
         }
     }
@@ -177,9 +179,7 @@ impl Who {
         if is_number {
             return true;
         }
-        // The dump that has their numbers may come late.
-        let name = thread.name.as_str();
-        let is_helper = self.recorder.is_some() && name.starts_with("kymo") && !name.starts_with("kymo-probe");
+        let is_helper = self.recorders.own(Some(thread.tid), thread.process, thread.name.as_str());
         let is_own = (is_helper && !self.family.contains(&thread.tid))
             || self.own.contains(&thread.tid)
             || thread.process.is_some_and(|process| self.own.contains(&process));
@@ -192,22 +192,26 @@ impl Who {
         !is_own && is_named && is_member && has_prio && (!is_limited || self.family.contains(&thread.tid))
     }
 
+    fn is_recorder(&self, number: i32) -> bool {
+        self.recorders.0.contains(&number)
+    }
+
     /// Takes an event, before the state moves by it.
     pub fn event(&mut self, event: &Event) {
         self.met_recorder |= match *event {
-            Event::Fork { parent, .. } => Some(parent) == self.recorder,
-            Event::Dumped { tid, .. } => Some(tid) == self.recorder,
+            Event::Fork { parent, .. } => self.is_recorder(parent),
+            Event::Dumped { tid, .. } => self.is_recorder(tid),
             _ => false,
         };
         match *event {
             Event::Fork { parent, child, .. } => self.forked(parent, child),
             Event::Exec { tid, old_tid, name } => {
-                let is_command = self.own.remove(&old_tid) && Some(old_tid) != self.recorder;
+                let is_command = self.own.remove(&old_tid) && !self.is_recorder(old_tid);
                 // Who runs a program first is the command, where nobody else is recorded.
                 let is_first = self.only && self.has_command && self.family.is_empty();
                 if is_command || is_first || self.family.contains(&old_tid) {
                     self.family.insert(tid);
-                } else if Some(old_tid) == self.recorder {
+                } else if self.is_recorder(old_tid) {
                     self.own.insert(old_tid);
                 }
                 self.members.remove(&tid);
@@ -217,7 +221,7 @@ impl Who {
                 self.named(tid, name.as_str());
             }
             Event::Dumped { tid, process, name, .. } => {
-                if Some(process) == self.recorder {
+                if self.is_recorder(process) {
                     self.own.insert(tid);
                 }
                 if tid == process {
@@ -225,7 +229,7 @@ impl Who {
                 }
             }
             // Its number may be another thread's from now on.
-            Event::Free { tid } if Some(tid) != self.recorder => {
+            Event::Free { tid } if !self.is_recorder(tid) => {
                 self.own.remove(&tid);
             }
             _ => {}
@@ -262,17 +266,11 @@ impl Who {
             _ => String::new(),
         };
         // The recorder's other children are its own helpers, which have its name.
-        let is_command = Some(parent) == self.recorder && !name.starts_with("kymo");
+        let is_command = self.is_recorder(parent) && !name.starts_with("kymo");
         if is_command || self.family.contains(&parent) || self.family.contains(&process) {
             self.family.insert(tid);
         }
     }
-}
-
-/// The recorder's number: its instance of the kernel's tracer has it in its name.
-fn recorder_of(summary: &Json) -> Option<i32> {
-    let instance = summary["kernel"]["instance"].as_str()?;
-    instance.strip_prefix("kymo-")?.split('-').next()?.parse().ok()
 }
 
 /// The one thread that is meant by a name: of several the one that has a real-time priority.
@@ -296,7 +294,6 @@ pub fn one(name: &str, met: &[(i32, bool)]) -> anyhow::Result<i32> {
 mod tests {
     use super::*;
     use kymo_analyze::Name;
-    use serde_json::json;
 
     fn thread(tid: i32, name: &str, prio: i16) -> Thread {
         let mut thread = Thread::unknown(tid, 0);
@@ -313,9 +310,7 @@ mod tests {
     }
 
     fn who() -> Who {
-        let recorder = recorder_of(&json!({ "kernel": { "instance": "kymo-50-f40fc96b" } }));
-        assert_eq!(recorder, Some(50));
-        Who { recorder, own: recorder.into_iter().collect(), ..Who::default() }
+        Who { recorders: Recorders(vec![50]), own: BTreeSet::from([50]), ..Who::default() }
     }
 
     #[test]
