@@ -149,6 +149,7 @@ suite 'host crates' host_crates
 suite 'whole pipe' whole_pipe
 # Its wheel and its packages (1 GB, of PyPI) take longer than the usual run can give them.
 [ -z "${KYMO_STRESS:-}" ] || suite 'Python package' tests/python.sh
+[ -z "${KYMO_STRESS:-}" ] || suite 'a lake in an S3 server' tests/s3.sh
 suite 'page of kymo view' tests/page.sh
 suite 'page with hostile traces' tests/page_hostile.sh
 suite 'Trace Server Protocol' tests/tsp.sh
