@@ -170,11 +170,33 @@ fn without_a_thread_it_is_about_the_recorded_command() {
         assert_eq!(found["tid"] == other_tid, is_other, "{args:?}: {found}");
         assert!(!is_other || ns(&found) > ns(&named), "{args:?}: {found}");
     }
+    latencies_of(&lab, trace, &named, ns(&named), &other_tid.to_string());
     // The critical path is chosen the same way.
     let path = ask(&lab, &["critical", trace, "--worst", "wakeup", "--json"]);
     assert_eq!((&path["tid"], &path["from"], &path["to"]), (&named["tid"], &named["from"], &named["to"]), "{path}");
     let path = ask(&lab, &["critical", trace, "--worst", "wakeup", "--all", "--json"]);
     assert_eq!(path["tid"], other_tid, "{path}");
+}
+
+/// `kymo latency` of a thread or process has their latencies, whoever wrote the records that end them.
+fn latencies_of(lab: &Lab, trace: &str, victim: &Value, worst_ns: u64, other: &str) {
+    let of = |words: &[&str]| {
+        let found = ask(lab, &[&["latency", trace, "--what", "wakeup", "--by", "thread", "--json"], words].concat());
+        let series = found["series"].as_array().unwrap().clone();
+        series.iter().map(|series| (series["tid"].clone(), series["max"].as_u64().unwrap())).collect::<Vec<_>>()
+    };
+    let tid = victim["tid"].to_string();
+    let by_name = of(&["--thread", "victim"]);
+    assert_eq!(by_name, [(victim["tid"].clone(), worst_ns)]);
+    assert_eq!(of(&["--thread", &tid]), by_name);
+    let words = ["latency", trace, "--what", "wakeup", "--by", "process", "--thread", "victim", "--json"];
+    let process = ask(lab, &words)["series"][0]["process"].to_string();
+    let of_process = of(&["--process", &process]);
+    assert!(of_process.len() > 1 && of_process.contains(&by_name[0]), "{of_process:?}");
+    let named = of(&["--process", "sleeper"]);
+    assert_eq!(named, of(&["--process", other]));
+    assert!(named.len() == 1 && named[0].0.to_string() == other, "{named:?}");
+    assert!(of(&["--thread", "no such thread"]).is_empty());
 }
 
 #[test]

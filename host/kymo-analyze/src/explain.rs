@@ -21,6 +21,7 @@ mod story;
 mod symbols;
 mod tell;
 mod text;
+mod together;
 
 pub use decode::Flags;
 pub use errno::{errno, signal};
@@ -31,3 +32,4 @@ pub use scene::Scene;
 pub use story::{Advice, Gap, Link, Moment, Slice, Story, StoryRow, StretchSide};
 pub use symbols::{NoSymbols, Symbols};
 pub use text::StoryStyle;
+pub use together::{INFERRED, WholeCause, together};

@@ -16,6 +16,7 @@ use crate::series::{Sample, Series};
 use crate::sink::Sink;
 use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
 use crate::state::{State, Thread, Threads, futex_waits};
+use crate::usage::Choice;
 
 /// Series that are kept apart at most; beyond, samples go to one without details.
 const SERIES_MAX: usize = 4096;
@@ -149,12 +150,25 @@ pub struct Options {
     pub to: i64,
     /// Whose own threads do not count.
     pub recorders: Recorders,
+    /// Only of this thread.
+    pub thread: Option<Choice>,
+    /// Only of this process.
+    pub process: Option<Choice>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let what = What::ALL.iter().map(|(what, _)| *what).collect();
-        Options { what, by: By::default(), worst_max: 10, from: i64::MIN, to: i64::MAX, recorders: Recorders::default() }
+        Options {
+            what,
+            by: By::default(),
+            worst_max: 10,
+            from: i64::MIN,
+            to: i64::MAX,
+            recorders: Recorders::default(),
+            thread: None,
+            process: None,
+        }
     }
 }
 
@@ -193,6 +207,8 @@ pub struct Latency {
     spans_lost_until: i64,
     /// Samples count.
     is_taken: bool,
+    /// Samples of which the state has to say whose process they are of, where one is asked for by its name.
+    undecided: Vec<(What, Of, Sample)>,
     /// Samples since they were taken last, where they are asked for.
     samples: Option<Vec<(Key, Sample)>>,
     left: Left,
@@ -220,6 +236,7 @@ impl Latency {
             lost_until: i64::MIN,
             spans_lost_until: i64::MIN,
             is_taken: true,
+            undecided: Vec::new(),
             samples: None,
             left: Left::default(),
             names: BTreeMap::new(),
@@ -272,6 +289,7 @@ impl Latency {
 
     /// Takes the names that are still missing, and counts the timers that are open.
     pub fn finish(&mut self, state: &State) {
+        self.decide(state);
         if self.wants(What::Timer) {
             self.timers = state.timers();
         }
@@ -321,6 +339,30 @@ impl Latency {
         if what.is_of_thread() && recorders.own(sample.tid, sample.process, sample.name.as_str()) {
             return;
         }
+        if self.options.thread.as_ref().is_some_and(|wanted| !wanted.is(sample.tid, sample.name)) {
+            return;
+        }
+        match &self.options.process {
+            Some(Choice::Name(_)) => self.undecided.push((what, of, *sample)),
+            Some(Choice::Number(wanted)) if sample.process != Some(*wanted) => {}
+            _ => self.put(what, of, sample),
+        }
+    }
+
+    /// Takes those of the process that is asked for by its name, which is that of its first thread.
+    fn decide(&mut self, state: &State) {
+        let Some(wanted) = self.options.process.clone() else { return };
+        for (what, of, sample) in std::mem::take(&mut self.undecided) {
+            let first = sample.process.and_then(|process| state.thread(process)).map(|thread| thread.name);
+            let is_first = sample.tid.is_some() && sample.tid == sample.process;
+            let name = if is_first { sample.name } else { first.unwrap_or_default() };
+            if wanted.is(sample.process, name) {
+                self.put(what, of, &sample);
+            }
+        }
+    }
+
+    fn put(&mut self, what: What, of: Of, sample: &Sample) {
         let by = self.options.by;
         let key = Key {
             what,
@@ -447,7 +489,7 @@ fn sample(from: i64, to: i64, thread: Option<&Thread>, cpu: Option<u32>) -> Samp
 
 impl Sink for Latency {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
-        if !self.unnamed.is_empty() {
+        if !self.undecided.is_empty() || !self.unnamed.is_empty() {
             self.finish(state);
         }
         match event {

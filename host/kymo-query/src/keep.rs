@@ -3,7 +3,7 @@
 //! kymo-analyze takes them. Verbs walk a whole trace with it; questions only what is around [`around`].
 
 use kymo_analyze::cause::{Group, GroupFound};
-use kymo_analyze::explain::{Note, Question, Scene, Slice};
+use kymo_analyze::explain::{INFERRED, Note, Question, Scene, Slice, WholeCause, together};
 use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads, duration};
 use kymo_ctf::read::{Fields, Number, Value};
 use kymo_feed::{Classes, Payload, Seen, Visit};
@@ -27,11 +27,13 @@ const SHARE_MIN: f64 = 0.05;
 /// What most of a stretch's time went to, in a line.
 pub fn cause_line(budget: &[Slice]) -> String {
     let whole = budget.iter().map(|slice| slice.ns).sum::<u64>().max(1);
-    let share = |slice: &Slice| slice.ns as f64 / whole as f64;
-    let shown = budget.iter().filter(|slice| share(slice) >= SHARE_MIN).take(PARTS_SHOWN);
-    let part = |slice: &Slice| {
-        let inferred = if slice.seen { "" } else { " (inferred)" };
-        format!("{} ({:.0} %) {}{inferred}", duration(slice.ns), 100.0 * share(slice), slice.text)
+    let share = |cause: &WholeCause<'_>| cause.ns as f64 / whole as f64;
+    let causes = together(budget);
+    let shown = causes.iter().filter(|cause| share(cause) >= SHARE_MIN).take(PARTS_SHOWN);
+    let part = |cause: &WholeCause<'_>| {
+        let is_told = cause.largest.seen || cause.text.contains(INFERRED);
+        let inferred = if is_told { "" } else { " (inferred)" };
+        format!("{} ({:.0} %) {}{inferred}", duration(cause.ns), 100.0 * share(cause), cause.text)
     };
     shown.map(part).collect::<Vec<_>>().join("; ")
 }
@@ -206,6 +208,7 @@ mod tests {
             ground,
             kind,
             text,
+            shared: None,
             tid: None,
             limit: None,
             group: None,

@@ -3,6 +3,7 @@
 
 use super::names::StoryNames;
 use super::story::{Advice, Slice};
+use super::together::{WholeCause, together};
 use crate::cause::{Cause, Ground, Limit, Segment, group_text};
 use crate::doubt::Doubt;
 use crate::event::{CallId, Interrupt};
@@ -24,10 +25,10 @@ pub(super) fn advice(names: &StoryNames<'_>, budget: &[Slice], segments: &[Segme
             try_this: "record again with larger rings (--kernel-ring, --ring-size) or fewer events".to_owned(),
         });
     }
-    for slice in budget {
+    for WholeCause { largest: slice, text, ns } in together(budget) {
         // Pieces of one advice count together: an owner may run and wait in turn.
         let same = budget.iter().filter(|other| other.kind == slice.kind && other.tid == slice.tid);
-        let ns: u64 = same.map(|other| other.ns).sum();
+        let ns = ns.max(same.map(|other| other.ns).sum());
         if ns.saturating_mul(100) < whole.saturating_mul(SHARE_MIN) {
             continue;
         }
@@ -35,7 +36,7 @@ pub(super) fn advice(names: &StoryNames<'_>, budget: &[Slice], segments: &[Segme
         let (cpu, at) = first.map_or((None, question.from), |segment| (segment.cpu, segment.from));
         let advice = Advisor { names, slice, cpu, at }.of_cause();
         let is_new = |text: &String| found.iter().all(|advice: &Advice| advice.try_this != *text);
-        found.extend(advice.filter(is_new).map(|try_this| Advice { because: slice.text.clone(), try_this }));
+        found.extend(advice.filter(is_new).map(|try_this| Advice { because: text, try_this }));
     }
     found.truncate(ADVICE_MAX);
     found

@@ -3,6 +3,7 @@
 
 use super::names::StoryNames;
 use super::story::Slice;
+use super::together::together;
 use crate::cause::Cause;
 use crate::latency::What;
 use crate::span::Context;
@@ -13,16 +14,17 @@ pub(super) fn headline(names: &StoryNames<'_>, budget: &[Slice]) -> String {
     let question = &names.scene.question;
     let whole = question.to.abs_diff(question.from);
     let subject = subject(names, whole);
-    let Some(slice) = budget.first().filter(|slice| slice.ns > 0) else { return format!("{subject}.") };
-    let share = match slice.ns == whole {
+    let causes = together(budget);
+    let Some(cause) = causes.first().filter(|cause| cause.ns > 0) else { return format!("{subject}.") };
+    let share = match cause.ns == whole {
         true => "all of it".to_owned(),
-        false => format!("{} of it ({:.0} %)", duration(slice.ns), 100.0 * slice.ns as f64 / whole.max(1) as f64),
+        false => format!("{} of it ({:.0} %)", duration(cause.ns), 100.0 * cause.ns as f64 / whole.max(1) as f64),
     };
-    let why = match slice.cause {
+    let why = match cause.largest.cause {
         Cause::Own => "ran itself for".to_owned(),
-        Cause::Remainder => format!("what happened is {} for", slice.text),
+        Cause::Remainder => format!("what happened is {} for", cause.text),
         Cause::Idle => "the CPU idled for".to_owned(),
-        _ => format!("{} for", slice.text),
+        _ => format!("{} for", cause.text),
     };
     format!("{subject}: {why} {share}.")
 }

@@ -121,6 +121,22 @@ impl StoryNames<'_> {
         }
     }
 
+    /// What a part of the budget is, whoever had the CPU: a thread that is throttled is so beside each of them, and one
+    /// that shares its CPU waits for all who do.
+    pub fn shared_cause(&self, part: &CausePart) -> Option<String> {
+        let on = part.cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));
+        match part.cause {
+            // Whether it is seen or inferred may differ from piece to piece of one wait.
+            Cause::Throttled { limit, .. } => Some(format!("throttled by {}", limit.text(self.own_group()))),
+            Cause::RunQueue { .. } if part.ground == Ground::Inferred => {
+                let group = group_text(self.own_group());
+                Some(format!("other threads of its class had {on} (inferred: a CPU quota of {group} looks the same)"))
+            }
+            Cause::RunQueue { .. } => Some(format!("other threads of its class had {on}")),
+            _ => None,
+        }
+    }
+
     /// What a part of the budget is.
     pub fn cause(&self, part: &CausePart) -> String {
         let on = part.cpu.map_or("its CPU".to_owned(), |cpu| format!("cpu {cpu}"));

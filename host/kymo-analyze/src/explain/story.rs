@@ -74,6 +74,10 @@ pub struct Slice {
     pub kind: &'static str,
     /// The same for people.
     pub text: String,
+    /// The same without who had the CPU meanwhile, where that is no matter: slices that have the same text here are one
+    /// cause ([`super::together::together`]).
+    #[serde(skip)]
+    pub shared: Option<String>,
     /// The thread that it went to, where it is one.
     pub tid: Option<i32>,
     /// Of `throttled`: the limit, `real_time`, `real_time_group`, `fair_server`, `deadline`, `quota`.

@@ -81,6 +81,7 @@ pub(super) fn budget(names: &StoryNames<'_>, segments: &[Segment]) -> Vec<Slice>
             ground: part.ground,
             kind: part.cause.word(),
             text: names.cause(part),
+            shared: names.shared_cause(part),
             tid: part.cause.tid(),
             limit: part.cause.limit().map(Limit::word),
             group: group.map(|group| group.path.clone()),

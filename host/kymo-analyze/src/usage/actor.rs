@@ -57,7 +57,8 @@ impl Choice {
         text.parse().map_or_else(|_| Choice::Name(text.to_owned()), Choice::Number)
     }
 
-    fn is(&self, number: Option<i32>, name: Name) -> bool {
+    /// Whether it is the one of that number and name.
+    pub(crate) fn is(&self, number: Option<i32>, name: Name) -> bool {
         match self {
             Choice::Number(wanted) => number == Some(*wanted),
             Choice::Name(wanted) => name.as_str() == wanted,

@@ -3,7 +3,7 @@
 //! the same engine. A second pass keeps what is around each of them.
 
 use kymo_analyze::cause::MissingEvents;
-use kymo_analyze::explain::Question;
+use kymo_analyze::explain::{Question, together};
 use kymo_analyze::{Key, Sample};
 
 use super::latencies::{LatencyAnswer, find};
@@ -71,12 +71,13 @@ fn causes(
     for (at, scene) in scenes.iter().enumerate() {
         let budget = scene.budget(&of.classes.vocabulary, &known);
         missing.add(&scene.missing_events(&of.classes.vocabulary, &budget));
-        let Some(largest) = budget.first() else { continue };
+        let causes = together(&budget);
+        let Some(largest) = causes.first() else { continue };
         let pieces = all.get_or_insert_with(|| Pieces::new(scene));
         pieces.turn_to(scene);
         pieces.add(answer, "causes", rows.len(), &cause_line(&budget));
         rows.push(at as u32);
-        kinds.push(answer.texts.text(largest.kind));
+        kinds.push(answer.texts.text(largest.largest.kind));
         ns.push(largest.ns);
     }
     answer.notes.extend(missing.line());

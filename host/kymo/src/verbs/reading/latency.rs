@@ -11,6 +11,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use kymo_analyze::usage::Choice;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Loss, Reader, Value};
@@ -24,6 +25,7 @@ use super::analyze::feed::{Classes, Input, Seen, Visit, absolute, each};
 use super::analyze::kernel_functions::KernelFunctions;
 use super::analyze::show::{NameTable, Times};
 use super::analyze::when::When;
+use crate::verbs::args::{ScopeArgs, ThreadArgs};
 pub use args::LatencyArgs;
 use args::{CONTEXTS, shows_worst};
 use causes::Causes;
@@ -121,8 +123,15 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
     };
     let has = |name: &str| args.by.iter().any(|by| by == name || CONTEXTS.contains(&(by.as_str(), name)));
     let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
-    let (worst_max, recorders) = (args.limit.into(), recorders(&input.traces));
-    let options = Options { what: kinds, by, worst_max, recorders, ..Options::default() };
+    let options = Options {
+        what: kinds,
+        by,
+        worst_max: args.limit.into(),
+        recorders: recorders(&input.traces),
+        thread: args.scope.threads.thread.as_deref().map(Choice::parse),
+        process: args.scope.process.as_deref().map(Choice::parse),
+        ..Options::default()
+    };
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
     let mut spans = Spans::new(&args.span, &input.traces, &classes.vocabulary)?;
     if has("key") {
@@ -134,7 +143,9 @@ fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> 
     let stretch = input.stretch(&indexes, from, to)?;
     let (from, to) = (stretch.map(|stretch| stretch.from), stretch.map(|stretch| stretch.to));
     let (mut reader, mut walker) = range::begin(&input.traces, &classes, &indexes, from, to);
-    let mut chosen = Chosen::new(&input.traces, &args.scope.expressions())?;
+    // Whose a latency is, its sample says, and not the record that ends it: another thread may have written that.
+    let of_records = ScopeArgs { threads: ThreadArgs::default(), process: None, ..args.scope.clone() };
+    let mut chosen = Chosen::new(&input.traces, &of_records.expressions())?;
     walker.go(&mut reader, &mut chosen, &mut pass);
     chosen.conclude();
     // What ends with the stretch ends with no record.

@@ -20,9 +20,9 @@ use crate::verbs::hosts::HostArgs;
 #[command(mut_arg("filter", |arg| arg.help("Only latencies that end with a record for which the condition is true, such as `$cpu == 1`, \
     `ret < 0`, `req:end.id > 100` (repeatable: all must be true); the language is in kymo-filter(7)")))]
 #[command(mut_arg("cpu", |arg| arg.help("Only latencies that end on these CPUs, as 0-3,6")))]
-#[command(mut_arg("thread", |arg| arg.help("Only latencies that end with a record of this thread: its number, or its name. Those of wake-ups and \
-    of the run queue end with a record of the thread that leaves: use kymo explain --thread, or tid in the table latencies of kymo sql")))]
-#[command(mut_arg("process", |arg| arg.help("Only latencies that end with a record of this process: its number, or its name; see --thread")))]
+#[command(mut_arg("thread", |arg| arg.help("Only latencies of this thread: its number, or its name at that moment. Of interrupts, softirqs \
+    and timers, those that came while it was current")))]
+#[command(mut_arg("process", |arg| arg.help("Only latencies of the threads of this process: its number, or the name of its first thread")))]
 #[command(mut_arg("from", |arg| arg.help("Only what ended from this time on: +1.5s from the begin of the trace, -1s from its end, or ns since \
     1970. Wake-ups, interrupts and calls have their whole length; requests, timers and spans must begin there too")))]
 #[command(mut_arg("to", |arg| arg.help("Only what ended before this time [default: the end]")))]
