@@ -103,6 +103,10 @@ bench-query: ## kymo sql: records a second of a field, a part of the time, memor
 	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/query $(if $(QUICK),--quick) $(QUERY_BENCH)
 
+bench-lake: ## questions about a lake of 10,000 hosts: seconds, bytes that are read; what an addition costs (QUICK=1: 500 hosts)
+	@$(MAKE) -s emit sql
+	@KYMO=$(KYMO) bench/lake $(if $(QUICK),--quick) $(LAKE_BENCH)
+
 lab: ## the bars of the latency laboratory: npt under tracers, cyclictest, faults, virtual machines (QUICK=1 for a short run)
 	@scripts/deps.sh lab
 	@$(MAKE) -s build
@@ -132,4 +136,4 @@ clean: ## removes what was built
 	@rm -rf build view/dist view/node_modules tests/tsp/node_modules
 	@$(CARGO) clean -q
 
-.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-query bench-view host sql python python-test demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page
+.PHONY: help debug-info build emit posix menuconfig bench-descriptors bench-posix bench-index bench-lake bench-query bench-view host sql python python-test demo demo-host test stress bench bench-kernel bench-session lab vm fuzz lint install uninstall clean probe page

@@ -22,6 +22,8 @@ SUBBUFFER_BYTES = 4 << 20
 ATTEMPTS = 3
 MEMORY_RINGS = 16      # of all CPUs, and those of processes without one
 ROUNDS_MIN = 8          # where the time is over before all
+# Layouts of kymo's records, and how rows call them.
+LAYOUTS = (("kymo", ""), ("compact", ", --compact"))
 NS_PER_LOOP = {"none": 15, "kymo": 45, "lttng": 280, "uprobe": 18000}
 
 
@@ -84,7 +86,7 @@ def set_lttng(loops):
 def variants(ctx):
     # Twice without a tracer: by how much two runs differ in which nothing differs.
     every = [Variant("none", "no tracer", "kymo-probe"), Variant("again", "no tracer, again", "kymo-probe"),
-             Variant("kymo", "kymo", "kymo-probe", "none")]
+             Variant("kymo", "kymo", "kymo-probe", "none"), Variant("compact", "kymo --compact", "kymo-probe", "none")]
     if ctx.daemon:
         every += [Variant("lttng-none", "no tracer, LTTng's program", "kymo-probe-lttng"),
                   Variant("writer", "LTTng-UST writer", "kymo-probe-lttng", "lttng-none", "npt writer"),
@@ -109,7 +111,7 @@ class Npt:
         self.throttling = None
 
     def seconds(self, ctx):
-        cost = {"none": "none", "again": "none", "lttng-none": "none", "function-none": "none", "kymo": "kymo", "writer": "lttng", "timer": "lttng",
+        cost = {"none": "none", "again": "none", "lttng-none": "none", "function-none": "none", "kymo": "kymo", "compact": "kymo", "writer": "lttng", "timer": "lttng",
                 "uprobe": "uprobe"}
         # Each run also starts a session and writes out what it recorded.
         return ctx.rounds * sum(2 + 2 * one.share * ctx.loops * NS_PER_LOOP[cost[one.key]] / 1e9 for one in self.every)
@@ -153,7 +155,8 @@ class Npt:
         elif one.base:
             events = () if one.key == "uprobe" else ("npt:*",)
             size = ring_bytes(ctx.loops)
-            recording = kymo.Recording(ctx.root, ctx.shm / "runtime", ctx.shm / "trace", ctx.other_cpu, str(size), events)
+            is_compact = one.key == "compact"
+            recording = kymo.Recording(ctx.root, ctx.shm / "runtime", ctx.shm / "trace", ctx.other_cpu, str(size), events, compact=is_compact)
             recording.command += ["--memory", str(MEMORY_RINGS * size)]
             if one.key == "uprobe":
                 place = f"{ctx.program(one.probe)}:npt_trace_loop iteration=%di:u64 ticks=%si:u64"
@@ -181,23 +184,29 @@ class Npt:
                 out += [Row(f"npt: kymo's added mean / LTTng's, {name}", bar="<= 0.33", missing=why),
                         Row(f"npt: kymo's max no larger than LTTng's, {name}", bar="each pair", missing=why)]
                 continue
-            out += [self._mean_row(key, name), self._max_row(key, name), self._beyond_row(key, name)]
+            for own, layout in LAYOUTS:
+                title = f"{name}{layout}"
+                if self._by_key(own).runs:
+                    out += [self._mean_row(own, key, title), self._max_row(own, key, title), self._beyond_row(own, key, title)]
+                else:
+                    why = self.failed.get(own, "no round was completed")
+                    out += [Row(f"npt: kymo's max no larger than LTTng's, {title}", bar="each pair", missing=why)]
         out += self._uprobe_rows()
         return out
 
-    def _mean_row(self, key, name):
-        ours, theirs = self.added("kymo"), self.added(key)
+    def _mean_row(self, own, key, name):
+        ours, theirs = self.added(own), self.added(key)
         ratios = [ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number] > 0]
         if not ratios:
             return Row(f"npt: kymo's added mean / LTTng's, {name}", bar="<= 0.33", missing="no round has both")
         middle, interval = intervals.median(ratios), intervals.of_median(ratios)
         note = (f"added mean: kymo {ns(intervals.median(ours.values()))}, LTTng {ns(intervals.median(theirs.values()))}; "
-                f"{len(ratios)} interleaved rounds; lost records: kymo {self._lost('kymo')}, LTTng {self._lost(key)}")
+                f"{len(ratios)} interleaved rounds; lost records: kymo {self._lost(own)}, LTTng {self._lost(key)}")
         return Row(f"npt: kymo's added mean / LTTng's, {name}", f"{middle:.3f}", between(interval, lambda x: f"{x:.3f}"), "<= 0.33",
                    (interval[1] if interval else middle) <= 1 / 3, notes=[note])
 
-    def _max_row(self, key, name):
-        ours, theirs = self._by_key("kymo").column("max"), self._by_key(key).column("max")
+    def _max_row(self, own, key, name):
+        ours, theirs = self._by_key(own).column("max"), self._by_key(key).column("max")
         floor = self._by_key("none").column("max")
         both = sorted(ours.keys() & theirs.keys() & floor.keys())
         held = sum(ours[number] <= theirs[number] for number in both)
@@ -208,12 +217,12 @@ class Npt:
         return Row(f"npt: kymo's max no larger than LTTng's, {name}", f"{held} of {len(both)} pairs",
                    between(intervals.of_share(held, len(both))), "each pair", held == len(both), notes=[note])
 
-    def _beyond_row(self, key, name):
+    def _beyond_row(self, own, key, name):
         """
         Is a larger max the tracer's, or the machine's own? Two untraced runs of a round are the control: kymo's max counts as larger where
         it is so by more than any two of them differ, either way. That happens by chance with 1 in 2 (n + 1) a pair.
         """
-        ours, theirs = self._by_key("kymo").column("max"), self._by_key(key).column("max")
+        ours, theirs = self._by_key(own).column("max"), self._by_key(key).column("max")
         control = [self._by_key("none").column("max"), self._by_key("again").column("max")]
         pairs = sorted(ours.keys() & theirs.keys())
         same = sorted(control[0].keys() & control[1].keys())
