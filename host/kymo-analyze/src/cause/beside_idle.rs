@@ -129,9 +129,7 @@ impl Evidence {
         };
         let is_lower = match current {
             Context::Idle => true,
-            Context::Thread(by) => {
-                own == Some(true) && self.prio_running(by, at).is_some_and(|prio| prio >= REAL_TIME)
-            }
+            Context::Thread(by) => own == Some(true) && self.prio_running(by, at).is_some_and(|prio| prio >= REAL_TIME),
             _ => false,
         };
         let waits = |other: i32| {

@@ -40,7 +40,9 @@ impl Lake {
         let additions = Manifest::all(&place).await?;
         let keys: BTreeSet<&String> = additions.iter().flat_map(|addition| addition.labels.keys()).collect();
         let labels: Vec<String> = keys.into_iter().map(|key| format!("{LABEL}{key}")).collect();
-        let mut columns: BTreeMap<String, Vec<Field>> = BTreeMap::new();
+        let mut columns: BTreeMap<&str, Vec<Field>> = BTreeMap::new();
+        // Most additions have the same columns: their types are read once.
+        let mut met: BTreeMap<&str, Vec<&[FileColumn]>> = BTreeMap::new();
         let mut files: BTreeMap<String, Vec<LakeFile>> = BTreeMap::new();
         for addition in &additions {
             let own = Arc::new(addition.labels.clone());
@@ -49,17 +51,23 @@ impl Lake {
                 files.entry(entry.table.clone()).or_default().push(LakeFile { entry: entry.clone(), labels });
             }
             for (table, schema) in &addition.schemas {
-                files.entry(table.clone()).or_default();
-                let fields = fields(&place, addition, table, schema).await?;
-                unite(columns.entry(table.clone()).or_default(), fields);
+                if !files.contains_key(table) {
+                    files.insert(table.clone(), Vec::new());
+                }
+                let met = met.entry(table).or_default();
+                if !met.contains(&&schema[..]) {
+                    let fields = fields(&place, addition, table, schema).await?;
+                    unite(columns.entry(table).or_default(), fields);
+                    met.push(schema);
+                }
             }
         }
         let table = |(table, files): (String, Vec<LakeFile>)| {
-            let fields = columns.remove(&table).unwrap_or_default();
+            let fields = columns.remove(&table[..]).unwrap_or_default();
             let schema = with_partitions(fields, &labels);
             (table.clone(), Arc::new(LakeFiles { table, schema, files }))
         };
-        let tables = files.into_iter().map(table).collect();
+        let tables: BTreeMap<String, Arc<LakeFiles>> = files.into_iter().map(table).collect();
         Ok(Lake { place, additions, tables })
     }
 

@@ -253,10 +253,15 @@ async fn read<T: DeserializeOwned>(place: &Place, below: &str) -> anyhow::Result
 }
 
 /// All objects in a directory; who removes one meanwhile is not in the way.
-async fn read_all<T: DeserializeOwned>(place: &Place, below: &str) -> anyhow::Result<Vec<T>> {
+async fn read_all<T: DeserializeOwned + Send + 'static>(place: &Place, below: &str) -> anyhow::Result<Vec<T>> {
     let listed = place.list(below).await?;
     let paths = listed.into_iter().map(|meta| place.below(&meta.location)).filter(|path| path.ends_with(".json"));
-    let reads = futures::stream::iter(paths).map(|path| async move { read(place, &path).await });
+    // Each is a task of its own, so that they are parsed on all CPUs.
+    let reads = futures::stream::iter(paths).map(|path| {
+        let place = place.clone();
+        let task = tokio::spawn(async move { read(&place, &path).await });
+        async move { task.await.context("reading broke off")? }
+    });
     let all: Vec<Option<T>> = reads.buffered(READS_MAX).try_collect().await?;
     Ok(all.into_iter().flatten().collect())
 }

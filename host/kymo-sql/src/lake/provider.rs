@@ -20,6 +20,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
+use futures::{StreamExt as _, TryStreamExt as _};
 use kymo_tables::Scan;
 
 use super::catalog::{Lake, LakeFiles};
@@ -88,6 +89,10 @@ enum Chooses {
     Some(Stretch),
     Nothing,
 }
+
+/// Files of a part that are opened, and begun to be read, while the one in front of them is: an object store takes its
+/// time for each request.
+const FILES_AHEAD: usize = 8;
 
 /// Whether all rows of a file have one value of a column.
 fn is_of_file(name: &str) -> bool {
@@ -334,8 +339,9 @@ impl ExecutionPlan for LakeScan {
         let mut stream = RecordBatchReceiverStream::builder(self.schema(), WAITING);
         let sender = stream.tx();
         stream.spawn(async move {
-            for file in files {
-                let mut reader = FileReader::open(&place, file, &schema, stretch).await?;
+            let open = |file| FileReader::open(&place, file, &schema, stretch);
+            let mut readers = futures::stream::iter(files).map(open).buffered(FILES_AHEAD);
+            while let Some(mut reader) = readers.try_next().await? {
                 while let Some(batch) = reader.next().await? {
                     let batch = if batch.num_rows() > left { batch.slice(0, left) } else { batch };
                     left -= batch.num_rows();

@@ -122,7 +122,8 @@ pub fn ship(args: &LakeShipArgs) -> anyhow::Result<ExitCode> {
             }
         }
         ShipNews::Failed(part, error, wait) => {
-            say(&format!("kymo: {part} is not in the lake yet, and tried again in {} s: {error:#}", wait.as_secs()));
+            let (after, why) = (wait.as_secs(), in_a_line(error));
+            say(&format!("kymo: {part} is not in the lake yet, and tried again in {after} s: {why}"));
         }
         ShipNews::Missing(parts) => {
             say(&format!("kymo: removed before they were in the lake: {}", parts.join(" ")));
@@ -212,6 +213,17 @@ fn token() -> String {
     format!("{:08x}", drawn as u32)
 }
 
+/// An error with its causes. Those of object stores have the texts of their own causes in them: these are not repeated.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !all.iter().any(|known| known.contains(&cause)) {
+            all.push(cause);
+        }
+    }
+    all.join(": ")
+}
+
 /// Says something on standard error.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
@@ -248,4 +260,18 @@ fn check_wanted(wanted: &[String], done: &[Added]) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn causes_that_were_told_are_not_told_again() {
+        let error =
+            Err::<(), _>(anyhow!("no route")).context("S3: POST: no route").context("cannot write a").unwrap_err();
+        assert_eq!(in_a_line(&error), "cannot write a: S3: POST: no route");
+    }
 }

@@ -28,7 +28,7 @@ use crate::day::day_number;
 const BATCH_ROWS: usize = 8192;
 
 /// Bytes at the end of a file that are read at first: its metadata mostly fits.
-const FOOTER_BYTES: u64 = 64 << 10;
+const FOOTER_BYTES: u64 = 16 << 10;
 
 /// A file, with what its rows have that is not in it.
 #[derive(Clone, Debug)]
@@ -66,6 +66,8 @@ pub struct FileReader {
     file: LakeFile,
     schema: SchemaRef,
     decoder: ParquetPushDecoder,
+    /// Rows that were read when it was opened.
+    first: Option<RecordBatch>,
 }
 
 /// What cannot be read.
@@ -112,7 +114,7 @@ pub async fn schema_of_file(place: &Place, entry: &FileEntry) -> anyhow::Result<
 }
 
 impl FileReader {
-    /// Begins with a file.
+    /// Begins with a file: its first rows are read, too, while others of those before it are worked on.
     ///
     /// # Errors
     /// It cannot be read.
@@ -129,7 +131,9 @@ impl FileReader {
             .with_projection(mask)
             .build()
             .map_err(|error| failed(&error))?;
-        Ok(FileReader { place: place.clone(), file, schema: Arc::clone(schema), decoder })
+        let mut reader = FileReader { place: place.clone(), file, schema: Arc::clone(schema), decoder, first: None };
+        reader.first = reader.read().await?;
+        Ok(reader)
     }
 
     /// The next rows; none at the end.
@@ -137,6 +141,13 @@ impl FileReader {
     /// # Errors
     /// They cannot be read.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let entry = &self.file.entry;
             let failed = |error: parquet::errors::ParquetError| unreadable(&self.place, entry, &error);

@@ -7,7 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use kymo_analyze::{
-    BudgetPart, CpuSpan, Doing, Doubt, History, Name, Ready, Recorders, Share, Sink, State, Thread, ThreadSpan, Until, Waker,
+    BudgetPart, CpuSpan, Doing, Doubt, History, Name, Ready, Recorders, Share, Sink, State, Thread, ThreadSpan, Until,
+    Waker,
 };
 use kymo_feed::recorders;
 use kymo_query::doing::{self, By};
