@@ -17,9 +17,20 @@ from typing import Any
 
 import cluster
 import pytest
-from conftest import ROOT, cut_in_half, import_kernel, kernel_text, kymo, lock_text, made, on_host, read_json, record_steps
+from conftest import (
+    ROOT,
+    cut_in_half,
+    import_kernel,
+    kernel_text,
+    kymo,
+    lock_text,
+    made,
+    on_host,
+    read_json,
+    record_steps,
+)
 from kymotrace import command
-from ways import Asked, ByTrace, Row, Way, ordered
+from ways import Asked, ByTrace, KymoSql, Lake, Row, ordered
 
 pytestmark = [
     pytest.mark.skipif(cluster.missing() is not None, reason=cluster.missing() or ""),
@@ -66,9 +77,10 @@ def lose(program: Path, directory: Path) -> None:
     """A recording whose rings are too small."""
     for _ in range(5):
         shutil.rmtree(directory, ignore_errors=True)
-        words = [command.find("the tests"), "record", "-q", "--json", "--ring-size", "64K", "-o", directory, "--", program]
+        words = [command.find("the tests"), "record", "-q", "--json", "--ring-size", "64K", "-o", directory]
         env = os.environ | {"KYMO_START_WAIT": "10000"}
-        done = subprocess.run([*map(os.fspath, words), str(LOST_STEPS)], env=env, capture_output=True, text=True)
+        run = [*map(os.fspath, words), "--", os.fspath(program), str(LOST_STEPS)]
+        done = subprocess.run(run, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         if json.loads(done.stdout)["records"] < LOST_STEPS:
             return
@@ -110,8 +122,8 @@ def all_rows(asked: Asked, table: str, *columns: str) -> dict[str, ByTrace]:
     return {way.name: way.rows(table, columns) for way in asked.ways}
 
 
-def all_grouped(asked: Asked, table: str, keys: list[str], sums: list[str], where: str | None = None) -> dict[str, ByTrace]:
-    return {way.name: way.grouped(table, keys, sums, where) for way in asked.ways}
+def all_grouped(asked: Asked, table: str, keys: list[str], sums: list[str]) -> dict[str, ByTrace]:
+    return {way.name: way.grouped(table, keys, sums) for way in asked.ways}
 
 
 # Questions, each with the verb that answers it, too.
@@ -128,7 +140,7 @@ def test_records_by_event(asked: Asked) -> None:
     wanted = agree(asked, {"the verbs": verb, **all_grouped(asked, "records", ["event"], [])})
     assert wanted["user"] == wanted["host0"] == [("motor:step", STEPS)]
     assert 0 < wanted["lost"][0][1] < LOST_STEPS  # type: ignore[operator]
-    assert wanted["cut"] != wanted["kernel"] and len(wanted["lttng"]) > 5
+    assert wanted["cut"] != wanted["kernel"] and len(wanted["lttng"]) > 3
 
 
 def test_a_sum_of_a_field_by_another_one(asked: Asked) -> None:
@@ -178,15 +190,20 @@ def test_records_of_all_events_row_for_row(asked: Asked) -> None:
     small: dict[str, ByTrace] = {}
     for way, found in answers.items():
         chosen = {name: rows for name, rows in found.items() if name in kernels}
-        small[way] = ordered(
-            {name: [(*row[:-1], compact(json.loads(str(row[-1] or "{}")))) for row in rows] for name, rows in chosen.items()}
-        )
+        small[way] = ordered({name: list(map(with_compact, rows)) for name, rows in chosen.items()})
     wanted = agree(asked, {"kymo read": verb, **small})
-    assert len(wanted["kernel"]) == 3 * WAKEUPS and len(wanted["cut"]) < 3 * WAKEUPS
+    # One of them tells the thread's name.
+    assert len(wanted["kernel"]) == 3 * WAKEUPS + 1 > len(wanted["cut"])
 
 
 def read_json_of_damaged(trace: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in kymo("read", trace, "--state", "--json", good=(0, 1)).splitlines()]
+
+
+def with_compact(row: Row) -> Row:
+    """The last one is JSON, in which some write spaces."""
+    *before, fields = row
+    return (*before, compact(json.loads(str(fields or "{}"))))
 
 
 def compact(fields: dict[str, Any]) -> str:
@@ -203,8 +220,7 @@ def test_the_worst_wakeups(asked: Asked) -> None:
     wanted = agree(asked, {way: ordered(found) for way, found in answers.items()})
     assert {"kernel", "lock", "cut", "lttng"} == set(wanted)
     for name, rows in wanted.items():
-        document = json.loads(kymo("latency", asked.traces[name], "--what", "wakeup", "--limit", "20", "--json", good=(0, 1)))
-        (series,) = document["series"]
+        series = wakeups_by_verb(asked.traces[name])
         keys = ("from", "to", "value", "tid", "name", "prio", "cpu", "doubt")
         worst = [tuple(plain(key, row[key]) for key in keys) for row in series["worst"]]
         durations = sorted((row[2] for row in rows if "idle" not in str(row[7])), reverse=True)
@@ -212,10 +228,18 @@ def test_the_worst_wakeups(asked: Asked) -> None:
         assert set(worst) <= set(rows), (name, set(worst) - set(rows))
 
 
+def wakeups_by_verb(trace: Path) -> dict[str, Any]:
+    words = ("--what", "wakeup", "--limit", "20", "--json")
+    (series,) = json.loads(kymo("latency", trace, *words, good=(0, 1)))["series"]
+    found: dict[str, Any] = series
+    return found
+
+
 def plain(key: str, value: object) -> object:
     """Doubts as the tables write them: null where there is none."""
     if key == "doubt":
-        return value or None
+        assert isinstance(value, list)
+        return ",".join(value) or None
     return value
 
 
@@ -234,19 +258,17 @@ def test_quantiles_of_wakeups(asked: Asked) -> None:
         }
         for way in asked.ways
     }
+    sql, lake = KymoSql(asked.traces), Lake(asked.lake)
     for name in ("kernel", "cut", "lttng"):
-        document = json.loads(kymo("latency", asked.traces[name], "--what", "wakeup", "--json", good=(0, 1)))
-        ((series),) = document["series"]
+        series = wakeups_by_verb(asked.traces[name])
         assert len(series["quantiles"]) >= 2
         for quantile in series["quantiles"]:
             q = quantile["q"]
-            query = f"""SELECT quantile_low(duration_ns, {q}), quantile(duration_ns, {q}) FROM {{}}
+            query = f"""SELECT quantile_low(duration_ns, {q}), quantile(duration_ns, {q}) FROM latencies
                 WHERE kind = 'wakeup' AND (doubt IS NULL OR doubt NOT LIKE '%idle%')"""
-            bounds = [quantile["low_ns"], quantile["high_ns"]]
-            sql, lake = asked.ways[0], asked.ways[3]
-            assert list(sql.ask(asked.traces[name], query.format("latencies"))[0]) == bounds  # type: ignore[attr-defined]
-            of_lake = query.format("latencies") + f" AND trace = '{asked.traces[name]}'"
-            assert list(lake.ask(of_lake)[0]) == bounds  # type: ignore[attr-defined]
+            bounds = (quantile["low_ns"], quantile["high_ns"])
+            assert sql.ask(asked.traces[name], query) == [bounds]
+            assert lake.ask(f"{query} AND trace = '{asked.traces[name]}'") == [bounds]
             # Exactly, of all rows, whoever reads them: between these.
             exact = {way: nearest_rank(found[name], q) for way, found in durations.items()}
             assert len(set(exact.values())) == 1 and bounds[0] <= exact["Spark"] <= bounds[1], (name, q, bounds, exact)

@@ -7,8 +7,11 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-/// The columns of `records` with a text of its own in nearly each row.
-const JSON: [&str; 2] = ["fields", "contexts"];
+/// The column of `records` with a text of its own in nearly each row.
+const FIELDS: &str = "fields";
+
+/// Words by whose range a reader can tell that a file has none of the rows that it wants: a file is of one trace.
+const OF_FILE: &str = "trace";
 
 /// Properties for files with these columns, with row groups of so many rows.
 pub fn properties(schema: &Schema, group_rows: usize) -> WriterPropertiesBuilder {
@@ -25,14 +28,29 @@ pub fn properties(schema: &Schema, group_rows: usize) -> WriterPropertiesBuilder
                 .set_column_dictionary_enabled(path(), false)
                 .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED);
         }
-        if JSON.contains(&field.name().as_str()) && *field.data_type() == DataType::Utf8 {
-            builder = builder.set_column_statistics_enabled(path(), EnabledStatistics::None);
-        }
-        if field.name() == JSON[0] && *field.data_type() == DataType::Utf8 {
+        if field.name() == FIELDS && *field.data_type() == DataType::Utf8 {
             builder = builder.set_column_dictionary_enabled(path(), false);
         }
     }
     builder
+}
+
+/// The same for rows of one trace, in their order: the range of words tells nothing there, and is found by comparing each
+/// of them.
+pub fn properties_of_rows(schema: &Schema, group_rows: usize) -> WriterPropertiesBuilder {
+    let has_range = |name: &str| name == OF_FILE || name.starts_with("label_");
+    let texts = schema.fields().iter().filter(|field| is_text(field.data_type()) && !has_range(field.name()));
+    texts.fold(properties(schema, group_rows), |builder, field| {
+        builder.set_column_statistics_enabled(ColumnPath::from(vec![field.name().clone()]), EnabledStatistics::None)
+    })
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 => true,
+        DataType::Dictionary(_, value) => is_text(value),
+        _ => false,
+    }
 }
 
 /// Times, and durations, whose values are near each other.
@@ -65,7 +83,7 @@ mod tests {
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values(rows.map(|at| format!("{{\"axis\":{at}}}"))));
         let columns = [("time", times), ("duration_ns", durations), ("axis", numbers), ("fields", texts)];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
-        let properties = properties(&batch.schema(), 1 << 17).build();
+        let properties = properties_of_rows(&batch.schema(), 1 << 17).build();
         let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
         writer.write(&batch).unwrap();
         writer.finish().unwrap()

@@ -15,7 +15,7 @@ use super::place::Place;
 use super::rows::{Common, Partition, RowLayout};
 use super::upload::{Ready, Upload};
 use crate::day::day_text;
-use crate::properties::properties;
+use crate::properties::properties_of_rows;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
@@ -127,7 +127,7 @@ impl<'a> TableWriter<'a> {
             day.as_deref().unwrap_or(UNKNOWN),
             self.names.name
         );
-        let properties = properties(self.layout.schema(), GROUP_ROWS).build();
+        let properties = properties_of_rows(self.layout.schema(), GROUP_ROWS).build();
         let writer = ArrowWriter::try_new(Vec::new(), self.layout.schema().clone(), Some(properties))
             .with_context(|| format!("the table {} cannot be written as Parquet", self.table))?;
         let upload = Upload::begin(self.place, &path, &self.names.staging).await?;
