@@ -6,6 +6,7 @@ executors run. Prints a line for each.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -18,16 +19,20 @@ import cluster  # noqa: E402
 
 def asked(spark, directory):
     """Wake-ups of each thread of each trace: how many, and the longest."""
+    from pyspark.sql import functions
+
     begin = time.monotonic()
     reader = spark.read.format("kymo").option("table", "wakeups").option("columns", "trace,tid,duration_ns")
-    frame = reader.load(directory).groupBy("trace", "tid").agg({"*": "count", "duration_ns": "max"})
+    grouped = reader.load(directory).groupBy("trace", "tid")
+    frame = grouped.agg(functions.count("*"), functions.max("duration_ns"))
     rows = sorted([Path(row[0]).name, *row[1:]] for row in frame.collect())
     return time.monotonic() - begin, rows
 
 
 def main():
     directory, passes = sys.argv[1], int(sys.argv[2])
-    with tempfile.TemporaryDirectory(prefix="kymo-bench-spark-") as root, cluster.running(Path(root), 2, (0, 1)) as two:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    with tempfile.TemporaryDirectory(prefix="kymo-bench-spark-") as root, cluster.running(Path(root), 2, cpus) as two:
         for number in range(passes):
             for workers in (1, 2):
                 settings = {"spark.cores.max": str(workers), "spark.scheduler.minRegisteredResourcesRatio": "1.0"}
