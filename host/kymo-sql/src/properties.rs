@@ -35,8 +35,8 @@ pub fn properties(schema: &Schema, group_rows: usize) -> WriterPropertiesBuilder
     builder
 }
 
-/// The same for rows of one trace, in their order: the range of words tells nothing there, and is found by comparing each
-/// of them.
+/// The same for rows of one trace, in their order: the range of words tells nothing there, and is found by comparing
+/// each of them.
 pub fn properties_of_rows(schema: &Schema, group_rows: usize) -> WriterPropertiesBuilder {
     let has_range = |name: &str| name == OF_FILE || name.starts_with("label_");
     let texts = schema.fields().iter().filter(|field| is_text(field.data_type()) && !has_range(field.name()));

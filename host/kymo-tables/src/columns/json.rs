@@ -29,7 +29,7 @@ impl JsonCells {
         self.bytes.len()
     }
 
-    /// Appends what `write` appends to the bytes, which is whole texts of UTF-8; where it appends nothing, there is none.
+    /// Appends what `write` appends to the bytes, which is a whole text; where it appends nothing, there is none.
     #[inline]
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len();
