@@ -12,34 +12,48 @@ def rows(ctx, trace, part, rounds):
     return frames(ctx, trace, part, rounds) + parquet(ctx, trace, rounds)
 
 
+# What all fields of an event are, and what there is besides.
+CHOICES = {"time and all fields": ("time", "axis"), "all columns": ()}
+
+
 def frames(ctx, trace, part, rounds):
-    """All fields to polars, with all CPUs, beside babeltrace2's Python, which fills lists."""
-    bars = ("all fields of an event to polars", "all fields to polars / babeltrace2's Python to lists")
+    """An event to polars, with all CPUs, beside babeltrace2's Python, which fills lists with all columns."""
     python, bt2 = interpreter("kymotrace", "polars"), interpreter("bt2")
-    if not python:
-        missing = "no Python here has kymotrace and polars (make python-test installs them)"
-        return [report.Row(bars[0], bar=10, better="more", missing=missing), report.Row(bars[1], bar=200, better="more", missing=missing)]
     total = ask(ctx.command, trace, f"SELECT CAST(sum(axis) AS BIGINT) AS s FROM \"{EVENT}\"")[3][0]["s"]
-    rates, slow, cpus = [], [], []
+    rates, slow = {choice: [] for choice in CHOICES}, []
     for number in range(rounds):
-        done = script(python, "query_columns", trace, EVENT)
-        ctx.note(bars[0], number, "kymotrace", done["seconds"], done["cpu_s"])
-        rates.append(done["records"] / done["seconds"] / 1e6)
-        cpus.append(done["cpu_s"])
-        if done["answer"] != total:
-            raise RuntimeError(f"polars has another sum than kymo sql: {done['answer']} for {total}")
+        for choice, columns in CHOICES.items() if python else ():
+            done = script(python, "query_columns", trace, EVENT, *columns)
+            ctx.note(f"{choice} to polars", number, "kymotrace", done["seconds"], done["cpu_s"])
+            rates[choice].append(done["records"] / done["seconds"] / 1e6)
+            if done["answer"] != total:
+                raise RuntimeError(f"polars has another sum than kymo sql: {done['answer']} for {total}")
         if bt2:
             done = script(bt2, "query_bt2", part, EVENT, "columns")
-            ctx.note(bars[0], number, "babeltrace2's Python", done["seconds"], done["cpu_s"])
+            ctx.note("all columns to lists", number, "babeltrace2's Python", done["seconds"], done["cpu_s"])
             slow.append(done["records"] / done["seconds"] / 1e6)
-    spread = stats.spread(rates)
-    found = [report.Row(bars[0], f"{spread['median']:.1f} M/s", "-", spread["median"], unit=" M records/s", spread=spread, bar=10,
-                        better="more", note=f"from the call until the frame is there; {stats.median(cpus):.2f} s of CPU")]
+    return [row for choice in CHOICES for row in frame_rows(choice, rates[choice], slow)]
+
+
+def frame_rows(choice, rates, slow):
+    """One in records a second, one beside the peer."""
+    rate = report.Row(f"{choice} of an event to polars", bar=10, better="more", unit=" M records/s")
+    ratio = report.Row(f"{choice} to polars / babeltrace2's Python to lists", bar=200, better="more")
+    if not rates:
+        rate.missing = ratio.missing = "no Python here has kymotrace and polars (make python-test installs them)"
+        return [rate, ratio]
+    rate.spread = stats.spread(rates)
+    rate.ratio, rate.kymo = rate.spread["median"], f"{rate.spread['median']:.1f} M/s"
+    rate.note = "from the call until the frame is there"
+    if choice == "all columns":
+        rate.note += "; process, thread and its name follow the kernel's records"
     if not slow:
-        return found + [report.Row(bars[1], bar=200, better="more", missing="no Python here has bt2 (Debian: python3-bt2)")]
-    spread = stats.spread([ours / theirs for ours, theirs in zip(rates, slow)])
-    return found + [report.Row(bars[1], f"{stats.median(rates):.1f} M/s", f"{stats.median(slow):.3f} M/s", spread["median"],
-                               spread=spread, bar=200, better="more", note="time, cpu, pid, tid and the field; theirs measured on a part")]
+        ratio.missing = "no Python here has bt2 (Debian: python3-bt2)"
+        return [rate, ratio]
+    ratio.spread = stats.spread([ours / theirs for ours, theirs in zip(rates, slow)])
+    ratio.ratio, ratio.kymo, ratio.peer = ratio.spread["median"], rate.kymo, f"{stats.median(slow):.3f} M/s"
+    ratio.note = "theirs: time, cpu, pid, tid and the field, measured on a part"
+    return [rate, ratio]
 
 
 def parquet(ctx, trace, rounds):

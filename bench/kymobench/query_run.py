@@ -37,6 +37,11 @@ class QueryContext:
         self.raw.flush()
         print(f"  {measure}: {who} {wall_s:.2f} s, CPU {cpu_s:.2f} s", flush=True)
 
+    def index(self, trace):
+        """Builds the index of a trace."""
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([self.command, "index", str(trace)], check=True, **quiet)
+
     def make_trace(self, name, mib, share=None):
         """A trace of the example make_trace, whose building may take a while. share: percent of a program's records."""
         if share:
