@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kymo_ctf::read::{Item, Loss, Passed, Range, Reader, Record, Start, Trace};
+use kymo_ctf::read::{Item, Loss, PacketWriter, Passed, Range, Reader, Record, Start, Trace};
 use kymo_feed::clamp;
 use kymo_index::range;
 use kymo_names::event_matches;
@@ -149,10 +149,14 @@ pub(crate) fn read(
     let mut reading = Reading { wanted, watching, table, passed: 0 };
     let group = wanted.group;
     match reading.watching.is_idle() {
-        true if wanted.scan.any_order => reading.streams(emit)?,
         true => {
-            let starts = reading.starts(None);
-            reading.some(&starts, emit)?;
+            let starts = reading.starts();
+            // One stream has its own order.
+            let is_one = starts.iter().filter(|start| **start != Start::Skip).count() <= 1;
+            match is_one || wanted.scan.any_order {
+                true => reading.streams(&starts, emit)?,
+                false => reading.some(&starts, emit)?,
+            }
         }
         false => {
             let Range { from_ns, to_ns } = wanted.range();
@@ -213,8 +217,7 @@ impl Reading<'_, '_> {
     }
 
     /// One stream behind the other.
-    fn streams(&mut self, emit: &mut Emit) -> Result<(), Ended> {
-        let all = self.starts(None);
+    fn streams(&mut self, all: &[Start], emit: &mut Emit) -> Result<(), Ended> {
         let direct = self.direct();
         for (stream, start) in all.iter().enumerate().filter(|(_, start)| **start != Start::Skip) {
             let mut starts = vec![Start::Skip; all.len()];
@@ -255,7 +258,11 @@ impl Reading<'_, '_> {
             let Passed::Record { trace, .. } = item else { continue };
             let Some(Item::Record(record)) = reader.current() else { continue };
             row(wanted, self.table, &record);
-            let cpu = reader.glance().and_then(|glance| glance.packet_cpu());
+            let Some(glance) = reader.glance() else { continue };
+            let (cpu, writer) = (glance.packet_cpu(), glance.packet_writer());
+            // The reader goes on, and the packet with it.
+            let (pid, tid, name) = (writer.pid, writer.tid, writer.name.to_owned());
+            let writer = PacketWriter { pid, tid, name: &name };
             let is_of_cpu = wanted.scan.wants_cpu(cpu);
             let (classes, events) = (&direct[trace], &traces[trace].metadata.events);
             let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
@@ -263,7 +270,7 @@ impl Reading<'_, '_> {
             let room = (BATCH_ROWS as u64).min(emit.left()).saturating_sub(table.rows() as u64);
             reader.pass_fields(room, |event, ns, fields| {
                 if let (true, Some(class)) = (is_of_cpu && wanted.wants_time(ns), &classes[event]) {
-                    table.push_direct(class, &DirectRow { ns, cpu, event: &events[event].name, of, fields });
+                    table.push_direct(class, &DirectRow { ns, cpu, writer, event: &events[event].name, of, fields });
                 }
             });
             self.flush(emit)?;
@@ -272,7 +279,7 @@ impl Reading<'_, '_> {
     }
 
     /// Where to begin with each stream; not at all with those that have no row, as an index tells.
-    fn starts(&self, only: Option<usize>) -> Vec<Start> {
+    fn starts(&self) -> Vec<Start> {
         let (wanted, group) = (self.wanted, self.wanted.group);
         let streams: usize = group.traces.iter().map(|trace| trace.streams().count()).sum();
         let mut starts = match wanted.from {
@@ -287,7 +294,7 @@ impl Reading<'_, '_> {
                 let is_empty = counts.is_some_and(|counts| {
                     counts.damaged == 0 && !counts.events.iter().any(|of| wanted.has_rows(trace, of))
                 });
-                if is_empty || only.is_some_and(|only| only != first + stream) {
+                if is_empty {
                     starts[first + stream] = Start::Skip;
                 }
             }
