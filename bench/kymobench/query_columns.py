@@ -60,14 +60,15 @@ def parquet(ctx, trace, rounds):
     """The table records in a lake, written on one CPU."""
     size = machine.bytes_under(trace, lambda name: name != "metadata" and not name.startswith("."))
     records = ask(ctx.command, trace, "SELECT count(*) AS n FROM records")[3][0]["n"]
-    rates, share = [], 0.0
+    rates, walls, share = [], [], 0.0
     for number in range(rounds):
         lake = ctx.shm / "lake"
         shutil.rmtree(lake, ignore_errors=True)
         words = [ctx.command, "lake", "add", str(trace), "--to", str(lake), "--table", "records", "-q"]
         wall, cpu, _, _ = measured(words, 0)
         ctx.note("records as Parquet", number, "kymo lake add", wall, cpu)
-        rates.append(records / wall / 1e6)
+        walls.append(wall)
+        rates.append(records / cpu / 1e6)
         share = machine.bytes_under(lake / "records", lambda name: name.endswith(".parquet")) / size
         kept = ask_lake(ctx, lake)
         if kept != records:
@@ -76,8 +77,9 @@ def parquet(ctx, trace, rounds):
     spread = stats.spread(rates)
     what = f"{records / 1e6:.1f} M records, {size / (1 << 20):.0f} MiB of CTF"
     return [
-        report.Row("records as Parquet: rows a second, one CPU", f"{spread['median']:.2f} M/s", "-", spread["median"], unit=" M rows/s",
-                   spread=spread, bar=3, better="more", note=f"kymo lake add --table records, the whole process; {what}"),
+        report.Row("records as Parquet: rows a second of CPU time", f"{spread['median']:.2f} M/s", "-", spread["median"],
+                   unit=" M rows/s", spread=spread, bar=3, better="more",
+                   note=f"kymo lake add --table records, the whole process on one CPU, {stats.median(walls):.1f} s; {what}"),
         report.Row("records as Parquet: size / CTF", f"{share * size / (1 << 20):.0f} MiB", f"{size / (1 << 20):.0f} MiB", share, bar=0.5,
                    note=what),
     ]
