@@ -99,7 +99,8 @@ bench-view: ## kymo view on a trace of 4 GiB: windows, browser, memory, truth of
 	@$(MAKE) -s build
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/view $(if $(QUICK),--quick) $(VIEW_BENCH)
 
-bench-query: ## kymo sql: records a second of a field, a part of the time, memory; a trace of 4 GiB (QUICK=1: 256 MiB)
+bench-query: ## kymo sql, Python, Parquet and Spark beside babeltrace2's Python and DuckDB, on 4 GiB (QUICK=1: 256 MiB)
+	@scripts/deps.sh bench-query
 	@$(MAKE) -s emit posix probe sql
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/query $(if $(QUICK),--quick) $(QUERY_BENCH)
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Installs the Debian packages that a target needs (as root), or names the command that does.
-# Usage: deps.sh demo|test|bench|bench-kernel|lab
+# Usage: deps.sh demo|test|bench|bench-kernel|bench-query|lab
 set -eu
 
-# The least Rust: kymo-sql, which the tests need, asks for more than the rest (rust-version in Cargo.toml).
+# The least Rust: kymo-sql, which the tests and bench-query need, asks for more than the rest (rust-version in Cargo.toml).
 rust=85
 case ${1:-} in
 demo) wanted="gcc libc6-dev" ;;
@@ -37,8 +37,12 @@ test)
 	;;
 bench-kernel) wanted="gcc libc6-dev trace-cmd rt-tests python3" ;;
 bench) wanted="gcc libc6-dev lttng-tools liblttng-ust-dev babeltrace2 python3" ;;
+bench-query)
+	rust=94
+	wanted="gcc libc6-dev python3 python3-bt2 util-linux"
+	;;
 lab) wanted="gcc libc6-dev make lttng-tools liblttng-ust-dev rt-tests python3 util-linux" ;;
-*) echo "usage: $0 demo|test|bench|bench-kernel|lab" >&2; exit 2 ;;
+*) echo "usage: $0 demo|test|bench|bench-kernel|bench-query|lab" >&2; exit 2 ;;
 esac
 
 # Whether there is a cargo of that version.

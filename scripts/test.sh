@@ -147,8 +147,13 @@ gather
 suite 'host crates' host_crates
 [ -z "${KYMO_STRESS:-}" ] || suite 'defects that the simulation finds' scripts/defects.sh
 suite 'whole pipe' whole_pipe
-# Its wheel and its packages (1 GB, of PyPI) take longer than the usual run can give them.
-[ -z "${KYMO_STRESS:-}" ] || suite 'Python package' tests/python.sh
+# Its packages (1 GB, of PyPI) take longer than the usual run can give them. Where they are there already, that has a
+# small Spark cluster, with a wheel that is not optimized.
+if [ -n "${KYMO_STRESS:-}" ]; then
+	suite 'Python package' tests/python.sh
+else
+	suite 'small Spark cluster' env KYMO_PYTHON_SMALL=1 KYMO_PYTHON_PROFILE=demo tests/python.sh
+fi
 [ -z "${KYMO_STRESS:-}" ] || suite 'a lake in an S3 server' tests/s3.sh
 suite 'page of kymo view' tests/page.sh
 suite 'page with hostile traces' tests/page_hostile.sh

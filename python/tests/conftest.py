@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,10 @@ WAKEUPS = 400
 # One of them takes so much longer, us.
 LATE_US = 400
 KERNEL_HEAD = "# tracer: nop\n#\n#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION\n"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "small: what the usual run of all tests has of these (KYMO_PYTHON_SMALL=1)")
 
 
 def kymo(*words: str | os.PathLike[str], good: tuple[int, ...] = (0,)) -> str:
@@ -132,6 +138,47 @@ def import_kernel(text: str, directory: Path) -> Path:
     source.write_text(text)
     kymo("import", source, "-o", directory)
     return directory
+
+
+def made(directory: Path, fields: str, *payloads: bytes, event: str = "motor:made") -> Path:
+    """A trace with one event, of which each byte is given."""
+    head = """/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 32; align = 8; } := u32;
+        typealias integer { size = 64; align = 8; signed = true; } := i64;
+        typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; byte_order = le; } := f64;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
+        stream { event.header := struct { u8 id; time timestamp; }; };"""
+    directory.mkdir(parents=True, exist_ok=True)
+    described = f'event {{ id = 1; name = "{event}"; fields := struct {{ {fields} }}; }};'
+    (directory / "metadata").write_text(head + described)
+    (directory / "stream").write_bytes(b"".join(bytes([1, at + 10]) + payload for at, payload in enumerate(payloads)))
+    return directory
+
+
+def on_host(trace: Path, directory: Path, host: str) -> Path:
+    """A copy of a trace, of a host with another name, and of another boot, which its clock names."""
+    directory.mkdir()
+    for file in trace.iterdir():
+        data = file.read_bytes()
+        if file.name == "metadata":
+            data = re.sub(rb"hostname = .*;", lambda _: f'hostname = "{host}";'.encode(), data)
+            boot = f'\\1uuid = "{uuid.uuid5(uuid.NAMESPACE_DNS, host)}"'.encode()
+            data, count = re.subn(rb"(clock \{[^}]*?)uuid = \S*\"", boot, data)
+            assert count == 1
+        if file.is_file() and not file.name.startswith("."):
+            (directory / file.name).write_bytes(data)
+    return directory
+
+
+def cut_in_half(trace: Path) -> None:
+    """Takes the second half of its largest stream away, and its index."""
+    streams = [file for file in trace.iterdir() if not file.name.startswith((".", "metadata"))]
+    stream = max(streams, key=lambda file: file.stat().st_size)
+    os.truncate(stream, stream.stat().st_size // 2)
+    (trace / ".kymo-index").unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

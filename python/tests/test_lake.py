@@ -7,28 +7,16 @@ import json
 import os
 from pathlib import Path
 
+import cluster
 import duckdb
 import polars
 import pyarrow.dataset
 import pytest
-from conftest import kymo
+from conftest import kymo, on_host
 
 QUERY = """SELECT host, CAST(day AS VARCHAR) AS day, label_board, count(*) AS n, max(axis) AS most,
            CAST(min(CAST(time AS BIGINT)) AS BIGINT) AS first FROM {} GROUP BY host, day, label_board ORDER BY host, day"""
 HOSTS = ("rt-1", "büro/2 %")
-
-
-def on_host(trace: Path, directory: Path, host: str) -> Path:
-    """A copy of a trace, of a host with another name."""
-    directory.mkdir()
-    for file in trace.iterdir():
-        data = file.read_bytes()
-        if file.name == "metadata":
-            before = next(line for line in data.splitlines() if line.strip().startswith(b"hostname"))
-            data = data.replace(before, f'    hostname = "{host}";'.encode())
-        if file.is_file() and not file.name.startswith("."):
-            (directory / file.name).write_bytes(data)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +83,9 @@ def test_pyarrow(lake: Path) -> None:
     assert counts == {row[0]: row[3] for row in of_kymo(lake)}
 
 
+@pytest.mark.skipif(cluster.missing() is not None, reason=cluster.missing() or "")
 def test_spark(lake: Path) -> None:
-    sql = pytest.importorskip("pyspark.sql")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.sql.legacy.parquet.nanosAsLong", "true").getOrCreate()
-    table = spark.read.option("mergeSchema", "true").parquet(os.fspath(lake / "motor%3Astep"))
-    counts = {row["host"]: row["count"] for row in table.groupBy("host").count().collect()}
+    with cluster.session("local[1]", {"spark.sql.legacy.parquet.nanosAsLong": "true"}) as spark:
+        table = spark.read.option("mergeSchema", "true").parquet(os.fspath(lake / "motor%3Astep"))
+        counts = {row["host"]: row["count"] for row in table.groupBy("host").count().collect()}
     assert counts == {row[0]: row[3] for row in of_kymo(lake)}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import struct
@@ -12,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cluster
 import kymotrace
 import pytest
-from conftest import STEPS, WAKEUPS, import_kernel, kernel_text, kymo, lock_text
+from conftest import STEPS, WAKEUPS, cut_in_half, import_kernel, kernel_text, kymo, lock_text, made
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("pyspark") is None or not shutil.which("java"), reason="pyspark or Java is missing"
-)
+pytestmark = pytest.mark.skipif(cluster.missing() is not None, reason=cluster.missing() or "")
 
 KERNELS = 4
 
@@ -39,10 +37,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, steps: Path) -> Path:
     shutil.copytree(steps, root / "user")
     kymo("index", root / "user")
     shutil.copytree(root / "day1/host0", root / "cut")
-    streams = [file for file in (root / "cut").iterdir() if file.name != "metadata"]
-    stream = max(streams, key=lambda file: file.stat().st_size)
-    os.truncate(stream, stream.stat().st_size // 2)
-    shutil.rmtree(root / "cut/.kymo-index", ignore_errors=True)
+    cut_in_half(root / "cut")
     (root / "foreign").mkdir()
     (root / "foreign/metadata").write_text("this is no metadata { of CTF")
     (root / "foreign/stream").write_bytes(b"\0" * 4096)
@@ -53,23 +48,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, steps: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    from kymotrace.spark import register
-    from pyspark.sql import SparkSession
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local-cluster[1,1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.executor.memory", "1g")
-        .getOrCreate()
-    )
-    register(session)
-    yield session
-    session.stop()
+    with cluster.session("local-cluster[1,1,1024]") as session:
+        yield session
 
 
 def load(spark: Any, path: Path, table: str, **options: Any) -> Any:
@@ -201,23 +181,6 @@ def test_wrong_options_are_named(spark: Any, fleet: Path) -> None:
             load(spark, fleet, table, **options).collect()
     # One trace of all has the field.
     assert load(spark, fleet, "motor:step", filter="axis == 2 && number < 1000").count() > 0
-
-
-def made(directory: Path, fields: str, *payloads: bytes) -> Path:
-    """A trace with an event motor:made, of which each byte is given."""
-    head = """/* CTF 1.8 */
-        typealias integer { size = 8; align = 8; } := u8;
-        typealias integer { size = 64; align = 8; signed = true; } := i64;
-        typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; byte_order = le; } := f64;
-        trace { major = 1; minor = 8; byte_order = le; };
-        clock { name = c; freq = 1000000000; };
-        typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
-        stream { event.header := struct { u8 id; time timestamp; }; };"""
-    directory.mkdir(parents=True, exist_ok=True)
-    event = f'event {{ id = 1; name = "motor:made"; fields := struct {{ {fields} }}; }};'
-    (directory / "metadata").write_text(head + event)
-    (directory / "stream").write_bytes(b"".join(bytes([1, at + 10]) + payload for at, payload in enumerate(payloads)))
-    return directory
 
 
 def test_no_number_is_rounded(spark: Any, tmp_path: Path) -> None:

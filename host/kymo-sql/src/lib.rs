@@ -10,4 +10,5 @@
 pub mod day;
 pub mod lake;
 pub mod parquet;
+pub mod properties;
 pub mod sql;

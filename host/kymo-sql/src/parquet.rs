@@ -11,12 +11,11 @@ use kymo_export::Error;
 use kymo_export::export::{Classes, Done, Exporter, FileNames, NewDirectory, env_text, leave_out_loss, note_wide};
 use kymo_tables::columns::Table;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
 
 use crate::day::{DAY_NS, day_text};
+use crate::properties::properties_of_rows;
 
 /// Rows that are in memory of a file at most, before they are written as a row group.
 const GROUP_ROWS: usize = 1 << 16;
@@ -107,10 +106,7 @@ fn create(path: PathBuf, schema: &arrow_schema::SchemaRef) -> Result<(PathBuf, A
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let file = File::create(&path).map_err(Error::io(&path))?;
     let event = schema.metadata().get("kymo.event").cloned().unwrap_or_default();
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .set_created_by(format!("kymo {}", env!("CARGO_PKG_VERSION")))
+    let properties = properties_of_rows(schema, GROUP_ROWS)
         .set_key_value_metadata(Some(vec![KeyValue::new("kymo.event".to_owned(), event)]))
         .build();
     match ArrowWriter::try_new(file, schema.clone(), Some(properties)) {

@@ -29,6 +29,7 @@
 //! ```
 
 pub(crate) mod cells;
+pub(crate) mod json;
 pub(crate) mod row;
 pub(crate) mod words;
 
@@ -38,10 +39,11 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, SchemaRef};
 use kymo_ctf::read::{Fields, Metadata, Record, Trace, Value};
 use kymo_export::export::part_of;
-use kymo_export::json::{Wide, push_value};
+use kymo_export::json::{Wide, push_text, push_value};
 
 use crate::direct::DirectClass;
 use crate::shape::{ClassColumns, Holds, Shape};
+use cells::Cells;
 use row::{Column, DirectRow, RowOf};
 
 /// Rows of a batch: who pushes looks at [`Table::is_full`].
@@ -108,7 +110,10 @@ impl Table {
                     column.cells.append(value.as_ref());
                 }
                 Holds::Fields => column.cells.append(Some(&Value::Struct(record.payload))),
-                Holds::Contexts => column.cells.append_json(&contexts(record)),
+                Holds::Contexts => match &mut column.cells {
+                    Cells::Json(cells) => cells.append(|out| push_contexts(out, record)),
+                    cells => cells.append(None),
+                },
                 holds => column.head(holds, record, of),
             }
         }
@@ -139,21 +144,20 @@ impl Table {
     }
 }
 
-/// Contexts of a record as an object in JSON; empty where there are none.
-fn contexts(record: &Record<'_>) -> String {
-    let mut text = Vec::new();
-    let fields = |fields: Fields<'_>, text: &mut Vec<u8>| {
+/// Contexts of a record as an object in JSON; nothing where there are none.
+fn push_contexts(out: &mut Vec<u8>, record: &Record<'_>) {
+    let begin = out.len();
+    let mut fields = |fields: Fields<'_>| {
         for (name, value) in fields.iter() {
-            text.extend_from_slice(if text.is_empty() { b"{" } else { b"," });
-            kymo_export::json::push_text(text, name);
-            text.push(b':');
-            push_value(text, &value, Wide::Number);
+            out.push(if out.len() == begin { b'{' } else { b',' });
+            push_text(out, name);
+            out.push(b':');
+            push_value(out, &value, Wide::Number);
         }
     };
-    fields(record.common_context, &mut text);
-    fields(record.context, &mut text);
-    if !text.is_empty() {
-        text.push(b'}');
+    fields(record.common_context);
+    fields(record.context);
+    if out.len() > begin {
+        out.push(b'}');
     }
-    String::from_utf8_lossy(&text).into_owned()
 }

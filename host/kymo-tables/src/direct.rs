@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fast way of records into columns: numbers at a constant distance from a record's first field go from the packet
-//! into the column, and nothing else of the record is looked at. Only where all that is asked for is of that kind.
+//! into the column, and nothing else of the record is looked at. Only where all that is asked for is of that kind, or
+//! the same in all records of a packet.
 
-use kymo_ctf::read::{Direct, DirectFloat, RecordPart, Trace};
+use kymo_ctf::read::{Direct, DirectFloat, RecordPart, TidPlace, Trace};
 
 use crate::columns::cells::{Cells, bits_of};
 use crate::columns::row::{Column, DirectRow};
@@ -14,6 +15,11 @@ enum From {
     Time,
     /// That of the packet.
     Cpu,
+    Pid,
+    Tid,
+    Proc,
+    /// The thread, in the record.
+    OwnTid(Direct),
     Host,
     Trace,
     Event,
@@ -34,6 +40,13 @@ impl DirectClass {
             Some(match column.holds {
                 Holds::Time => From::Time,
                 Holds::Cpu if !trace.has_own_cpu(event) => From::Cpu,
+                Holds::Pid if !trace.has_own_process(event) => From::Pid,
+                Holds::Proc if !trace.has_own_process(event) => From::Proc,
+                Holds::Tid => match trace.tid_place(event) {
+                    TidPlace::Packet => From::Tid,
+                    TidPlace::Record(lens) => From::OwnTid(lens.direct()?),
+                    TidPlace::Several => return None,
+                },
                 Holds::Host => From::Host,
                 Holds::Trace => From::Trace,
                 Holds::Event => From::Event,
@@ -63,6 +76,16 @@ impl DirectClass {
                 }
                 (From::Time, Cells::Time { values, .. }) => values.push_option(i64::try_from(row.ns).ok()),
                 (From::Cpu, Cells::Int { values, .. }) => values.push_option(row.cpu.map(i64::from)),
+                (From::Pid, Cells::Int { values, .. }) => values.push_option(row.writer.pid.map(i64::from)),
+                (From::Tid, Cells::Int { values, .. }) => values.push_option(row.writer.tid.map(i64::from)),
+                (From::OwnTid(direct), Cells::Int { values, .. }) => {
+                    let tid = match direct.read(fields) {
+                        Some(_) => direct.read_id(fields),
+                        None => at_end(fields, |fields| direct.read_id(fields)),
+                    };
+                    values.push_option(tid.map(i64::from));
+                }
+                (From::Proc, Cells::Words(words)) => words.push_or_null(row.writer.name),
                 (From::Host, Cells::Words(words)) => words.push_or_null(row.of.host),
                 (From::Trace, Cells::Words(words)) => words.push_or_null(row.of.trace),
                 (From::Event, Cells::Words(words)) => words.push_or_null(row.event),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the rows of tables of records: those of events, and `records`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use kymo_ctf::read::{Item, Loss, Passed, Range, Reader, Record, Start, Trace};
+use kymo_ctf::read::{Item, Loss, PacketWriter, Passed, Range, Reader, Record, Start, Trace};
 use kymo_feed::clamp;
 use kymo_index::range;
 use kymo_names::event_matches;
@@ -34,8 +33,8 @@ pub(crate) struct RecordScan<'g> {
     /// Both of the scan and of its part, ns.
     from: Option<i64>,
     to: Option<i64>,
-    /// By trace and event: whether its records are rows.
-    is_wanted: Vec<Vec<bool>>,
+    /// By trace and event, where its records are rows: where these have the columns.
+    wanted: Vec<Vec<Option<&'g ClassColumns>>>,
 }
 
 impl<'g> RecordScan<'g> {
@@ -51,10 +50,10 @@ impl<'g> RecordScan<'g> {
         };
         let of_trace = |(trace, opened): (usize, &Trace)| {
             let names = opened.metadata.events.iter().enumerate();
-            names.map(|(event, of)| classes.contains_key(&(trace, event)) && matches(&of.name)).collect()
+            names.map(|(event, of)| classes.get(&(trace, event)).filter(|_| matches(&of.name))).collect()
         };
-        let is_wanted = group.traces.iter().enumerate().map(of_trace).collect();
-        RecordScan { groups, group, position, shape, scan, from: part_from.max(scan.from), to, is_wanted }
+        let wanted = group.traces.iter().enumerate().map(of_trace).collect();
+        RecordScan { groups, group, shape, position, scan, from: part_from.max(scan.from), to, wanted }
     }
 
     /// What the reader is asked for: of a trace whose times went back all that comes behind.
@@ -70,11 +69,13 @@ impl<'g> RecordScan<'g> {
 
     fn is_none(&self) -> bool {
         let is_empty = self.from.zip(self.to).is_some_and(|(from, to)| from >= to);
-        is_empty || !self.is_wanted.iter().flatten().any(|is_wanted| *is_wanted)
+        is_empty || !self.wanted.iter().flatten().any(Option::is_some)
     }
 
-    fn classes(&self) -> &'g HashMap<(usize, usize), ClassColumns> {
-        &self.shape.classes[self.position]
+    /// Where records of an event have the columns, if they are rows.
+    #[inline]
+    fn class(&self, trace: usize, event: usize) -> Option<&'g ClassColumns> {
+        self.wanted[trace][event]
     }
 }
 
@@ -148,10 +149,14 @@ pub(crate) fn read(
     let mut reading = Reading { wanted, watching, table, passed: 0 };
     let group = wanted.group;
     match reading.watching.is_idle() {
-        true if wanted.scan.any_order => reading.streams(emit)?,
         true => {
-            let starts = reading.starts(None);
-            reading.some(&starts, emit)?;
+            let starts = reading.starts();
+            // One stream has its own order.
+            let is_one = starts.iter().filter(|start| **start != Start::Skip).count() <= 1;
+            match is_one || wanted.scan.any_order {
+                true => reading.streams(&starts, emit)?,
+                false => reading.some(&starts, emit)?,
+            }
         }
         false => {
             let Range { from_ns, to_ns } = wanted.range();
@@ -182,8 +187,7 @@ impl Reading<'_, '_> {
             self.passed(emit)?;
             match item {
                 Item::Record(mut record) => {
-                    let is_row = self.wanted.is_wanted[record.trace][record.event_position];
-                    if self.watching.selects(&mut record) && is_row {
+                    if self.watching.selects(&mut record) {
                         row(self.wanted, self.table, &record);
                     }
                 }
@@ -201,7 +205,7 @@ impl Reading<'_, '_> {
         while let Some(item) = reader.pass() {
             self.passed(emit)?;
             let Passed::Record { trace, event, .. } = item else { continue };
-            if !wanted.is_wanted[trace][event] {
+            if wanted.class(trace, event).is_none() {
                 continue;
             }
             if let Some(Item::Record(record)) = reader.current() {
@@ -213,8 +217,7 @@ impl Reading<'_, '_> {
     }
 
     /// One stream behind the other.
-    fn streams(&mut self, emit: &mut Emit) -> Result<(), Ended> {
-        let all = self.starts(None);
+    fn streams(&mut self, all: &[Start], emit: &mut Emit) -> Result<(), Ended> {
         let direct = self.direct();
         for (stream, start) in all.iter().enumerate().filter(|(_, start)| **start != Start::Skip) {
             let mut starts = vec![Start::Skip; all.len()];
@@ -235,17 +238,14 @@ impl Reading<'_, '_> {
             return None;
         }
         let of_event = |trace: usize, event: usize| {
-            if !wanted.is_wanted[trace][event] {
-                return Some(None);
-            }
+            let Some(class) = wanted.class(trace, event) else { return Some(None) };
             let opened = &wanted.group.traces[trace];
             let is_constant = wanted.scan.cpus.is_none() || !opened.has_own_cpu(event);
-            let class = wanted.classes().get(&(trace, event)).filter(|_| is_constant)?;
-            self.table.direct(opened, event, class).map(Some)
+            if is_constant { self.table.direct(opened, event, class).map(Some) } else { None }
         };
         let of_trace =
-            |(trace, events): (usize, &Vec<bool>)| (0..events.len()).map(|event| of_event(trace, event)).collect();
-        wanted.is_wanted.iter().enumerate().map(of_trace).collect()
+            |(trace, events): (usize, &Vec<_>)| (0..events.len()).map(|event| of_event(trace, event)).collect();
+        wanted.wanted.iter().enumerate().map(of_trace).collect()
     }
 
     /// One stream, from packet to packet: behind the first record of each, bytes go right into the columns.
@@ -257,10 +257,12 @@ impl Reading<'_, '_> {
             self.passed(emit)?;
             let Passed::Record { trace, .. } = item else { continue };
             let Some(Item::Record(record)) = reader.current() else { continue };
-            if wanted.is_wanted[trace][record.event_position] {
-                row(wanted, self.table, &record);
-            }
-            let cpu = reader.glance().and_then(|glance| glance.packet_cpu());
+            row(wanted, self.table, &record);
+            let Some(glance) = reader.glance() else { continue };
+            let (cpu, writer) = (glance.packet_cpu(), glance.packet_writer());
+            // The reader goes on, and the packet with it.
+            let (pid, tid, name) = (writer.pid, writer.tid, writer.name.to_owned());
+            let writer = PacketWriter { pid, tid, name: &name };
             let is_of_cpu = wanted.scan.wants_cpu(cpu);
             let (classes, events) = (&direct[trace], &traces[trace].metadata.events);
             let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
@@ -268,7 +270,7 @@ impl Reading<'_, '_> {
             let room = (BATCH_ROWS as u64).min(emit.left()).saturating_sub(table.rows() as u64);
             reader.pass_fields(room, |event, ns, fields| {
                 if let (true, Some(class)) = (is_of_cpu && wanted.wants_time(ns), &classes[event]) {
-                    table.push_direct(class, &DirectRow { ns, cpu, event: &events[event].name, of, fields });
+                    table.push_direct(class, &DirectRow { ns, cpu, writer, event: &events[event].name, of, fields });
                 }
             });
             self.flush(emit)?;
@@ -277,7 +279,7 @@ impl Reading<'_, '_> {
     }
 
     /// Where to begin with each stream; not at all with those that have no row, as an index tells.
-    fn starts(&self, only: Option<usize>) -> Vec<Start> {
+    fn starts(&self) -> Vec<Start> {
         let (wanted, group) = (self.wanted, self.wanted.group);
         let streams: usize = group.traces.iter().map(|trace| trace.streams().count()).sum();
         let mut starts = match wanted.from {
@@ -292,7 +294,7 @@ impl Reading<'_, '_> {
                 let is_empty = counts.is_some_and(|counts| {
                     counts.damaged == 0 && !counts.events.iter().any(|of| wanted.has_rows(trace, of))
                 });
-                if is_empty || only.is_some_and(|only| only != first + stream) {
+                if is_empty {
                     starts[first + stream] = Start::Skip;
                 }
             }
@@ -313,7 +315,7 @@ impl Reading<'_, '_> {
 impl RecordScan<'_> {
     /// Whether records of an event in one stream may be rows.
     fn has_rows(&self, trace: usize, of: &kymo_index::EventCount) -> bool {
-        let is_wanted = self.is_wanted[trace].get(of.event).copied().unwrap_or(true);
+        let is_wanted = self.wanted[trace].get(of.event).is_none_or(Option::is_some);
         let [clock] = &self.group.traces[trace].metadata.clocks[..] else { return is_wanted };
         let [first, last] = [of.first, of.last].map(|cycles| clamp(clock.nanoseconds(cycles)));
         is_wanted && self.from.is_none_or(|from| last >= from) && self.to.is_none_or(|to| first < to)
@@ -323,12 +325,12 @@ impl RecordScan<'_> {
 /// Appends a record, if it is asked for.
 #[inline]
 fn row(wanted: &RecordScan<'_>, table: &mut Table, record: &Record<'_>) {
+    let Some(class) = wanted.class(record.trace, record.event_position) else { return };
     let scan = wanted.scan;
     let is_wanted = wanted.wants_time(record.ns) && scan.wants_cpu(record.cpu);
     if !is_wanted || !scan.wants_tid(record.vtid.map(i64::from)) {
         return;
     }
-    let Some(class) = wanted.classes().get(&(record.trace, record.event_position)) else { return };
     let of = RowOf { host: &wanted.group.host, trace: &wanted.group.traces[record.trace].label };
     table.push_row(record, class, of);
 }

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_array::builder::StringBuilder;
 use arrow_schema::{Field, Schema, SchemaRef};
 use kymo_ctf::read::{FieldInfo, FieldKind, Metadata, RecordPart};
 use kymo_export::export::{column_fields, column_name};
@@ -112,7 +111,6 @@ impl Shape {
     /// Of `records`: what all have, and the rest as JSON.
     pub fn of_records(groups: &[Group]) -> Shape {
         let mut columns = heads(is_absolute(groups));
-        let json = || Cells::Json(StringBuilder::new());
         let more = [
             ("trace", Holds::Trace, Cells::words(), "Directory of its trace"),
             ("stream", Holds::Stream, Cells::words(), "File of its stream"),
@@ -123,8 +121,8 @@ impl Shape {
                 Cells::integers(false, 64),
                 "Bits that it takes in the trace, with head and contexts",
             ),
-            ("fields", Holds::Fields, json(), "Its fields, as an object in JSON"),
-            ("contexts", Holds::Contexts, json(), "Its contexts, as an object in JSON"),
+            ("fields", Holds::Fields, Cells::json(), "Its fields, as an object in JSON"),
+            ("contexts", Holds::Contexts, Cells::json(), "Its contexts, as an object in JSON"),
         ];
         columns.extend(more.map(|(name, holds, cells, about)| ShapeColumn {
             name: name.to_owned(),

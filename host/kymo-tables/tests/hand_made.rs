@@ -287,6 +287,56 @@ fn two_processes_with_a_thread_of_one_number_are_two_threads() {
     assert_eq!(json!(short), json!([[100, 1, 3], [101, 1, 3]]));
 }
 
+/// A packet of one process: a record of another event, then steps of these threads.
+fn packet_of_process(pid: u32, name: &[u8; 4], time: u8, threads: &[u32]) -> Vec<u8> {
+    let bits = (17 + 7 + 10 * threads.len() as u32) * 8;
+    let mut bytes: Vec<u8> = [bits, bits, pid].iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.push((pid % 2) as u8);
+    bytes.extend(name);
+    bytes.extend([2, time, 7, 0, 0, 0, 1]);
+    for (tid, at) in threads.iter().zip(1u8..) {
+        bytes.extend([1, time + at]);
+        bytes.extend(tid.to_le_bytes());
+        bytes.extend(u32::from(at).to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn writers_are_those_of_the_packet_and_of_the_record() {
+    let metadata = format!(
+        "{HEAD}typealias integer {{ size = 8; align = 8; encoding = UTF8; }} := letter;
+        stream {{ packet.context := struct {{
+                u32 packet_size; u32 content_size; u32 vpid; u8 cpu_id; letter procname[4]; }};
+            event.header := struct {{ u8 id; time timestamp; }}; event.context := struct {{ u32 vtid; }}; }};
+        event {{ id = 1; name = \"motor:step\"; fields := struct {{ u32 axis; }}; }};
+        event {{ id = 2; name = \"motor:other\"; fields := struct {{ u8 x; }}; }};"
+    );
+    let packets = [
+        packet_of_process(100, b"arm\0", 10, &[100, 101, u32::MAX]),
+        packet_of_process(200, b"legs", 20, &[200, 201]),
+        packet_of_process(100, b"arm\0", 30, &[101]),
+    ];
+    let (source, _dir) = open(&metadata, &packets.concat());
+    let names = ["time", "cpu", "pid", "tid", "proc", "axis"];
+    let any_order = of_columns(&names);
+    let fast = rows(&source, "motor:step", &any_order);
+    let short: Vec<Value> = fast.iter().map(|row| json!(names.map(|name| row[name].clone()))).collect();
+    let expect = json!([
+        [11, 0, 100, 100, "arm", 1],
+        [12, 0, 100, 101, "arm", 2],
+        [13, 0, 100, null, "arm", 3],
+        [21, 0, 200, 200, "legs", 1],
+        [22, 0, 200, 201, "legs", 2],
+        [31, 0, 100, 101, "arm", 1],
+    ]);
+    assert_eq!(json!(short), expect);
+    // In the order of time, and with a filter, which looks at each record.
+    let ordered = Scan { any_order: false, ..any_order.clone() };
+    assert_eq!(rows(&source, "motor:step", &ordered), fast);
+    assert_eq!(rows(&source, "motor:step", &Scan { filter: Some("axis >= 0".into()), ..any_order }), fast);
+}
+
 #[test]
 fn a_bad_trace_among_good_ones_is_a_loss() {
     let dir = tempfile::tempdir().unwrap();

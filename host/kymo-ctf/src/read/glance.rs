@@ -21,6 +21,17 @@ pub struct Glance<'a> {
     frame: &'a Frame<'a>,
 }
 
+/// What a packet says of who wrote its records.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketWriter<'a> {
+    /// As [`super::Record::vpid`].
+    pub pid: Option<u32>,
+    /// As [`super::Record::vtid`]: of compact records, up to the next one's thread record.
+    pub tid: Option<u32>,
+    /// As [`super::Record::procname`].
+    pub name: &'a str,
+}
+
 impl<'a> Glance<'a> {
     #[inline]
     pub(super) fn new(trace: usize, event: usize, ns: i128, facts: &'a PacketFacts<'a>, frame: &'a Frame<'a>) -> Self {
@@ -51,6 +62,12 @@ impl<'a> Glance<'a> {
     #[inline]
     pub fn packet_cpu(&self) -> Option<u32> {
         self.facts.cpu
+    }
+
+    /// Process and thread of the packet, and what the process is called there, whatever the record itself says.
+    #[inline]
+    pub fn packet_writer(&self) -> PacketWriter<'a> {
+        PacketWriter { pid: self.facts.vpid, tid: self.facts.vtid, name: &self.facts.procname }
     }
 
     /// The bytes from the record's first field on, for [`super::Direct`]: also those of the records behind. `None`

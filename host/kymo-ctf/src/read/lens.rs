@@ -5,9 +5,9 @@
 use super::class::{ClassId, ClassKind, Encoding, Int, Len, Order, View, WriterFact};
 use super::frame::Frame;
 use super::item::Record;
-use super::plan::{FieldPlace, Piece, PlanPart};
+use super::plan::{FieldPlace, Piece, PlanPart, WriterFactPlace};
 use super::trace::Trace;
-use super::value::{Number, Value};
+use super::value::{Number, Value, small_number};
 
 /// A part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,23 @@ impl Direct {
             false => Number::Unsigned(word >> self.spare),
         })
     }
+
+    /// The value as the number of a process or a thread, which [`Record::vtid`] has.
+    #[inline]
+    pub fn read_id(self, fields: &[u8]) -> Option<u32> {
+        small_number(self.read(fields)?)
+    }
+}
+
+/// Where it is said which thread wrote the records of an event.
+#[derive(Clone, Copy, Debug)]
+pub enum TidPlace {
+    /// In the packet, if at all.
+    Packet,
+    /// In each record.
+    Record(Lens),
+    /// In several places of each record.
+    Several,
 }
 
 /// The same of a floating-point number of 32 or 64 bits.
@@ -106,6 +123,24 @@ impl Trace {
     pub fn has_own_cpu(&self, event: usize) -> bool {
         let plan = self.layout.plans.events.get(event);
         plan.is_some_and(|plan| plan.known.iter().any(|place| place.known == WriterFact::Cpu))
+    }
+
+    /// Whether records of an event say their process or its name themselves; else those of the packet hold.
+    pub fn has_own_process(&self, event: usize) -> bool {
+        let is_own = |place: &WriterFactPlace| matches!(place.known, WriterFact::Pid | WriterFact::Program);
+        self.layout.plans.events.get(event).is_some_and(|plan| plan.known.iter().any(is_own))
+    }
+
+    /// Where the thread of an event's records is.
+    pub fn tid_place(&self, event: usize) -> TidPlace {
+        const PARTS: [RecordPart; 3] = [RecordPart::CommonContext, RecordPart::Context, RecordPart::Payload];
+        let Some(plan) = self.layout.plans.events.get(event) else { return TidPlace::Packet };
+        let mut places = plan.known.iter().filter(|place| place.known == WriterFact::Tid);
+        match (places.next(), places.next()) {
+            (None, _) => TidPlace::Packet,
+            (Some(place), None) => TidPlace::Record(self.lens(event, PARTS[place.part], place.position)),
+            _ => TidPlace::Several,
+        }
     }
 
     /// Where the field at `position` of a part of an event's records lies; the event by its position. For other events

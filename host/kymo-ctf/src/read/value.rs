@@ -484,7 +484,7 @@ pub(super) fn small(value: &Value<'_>) -> Option<u32> {
 }
 
 #[inline]
-fn small_number(number: Number) -> Option<u32> {
+pub(super) fn small_number(number: Number) -> Option<u32> {
     match number {
         Number::Unsigned(value) => u32::try_from(value).ok().filter(|&value| value != u32::MAX),
         Number::Signed(value) => u32::try_from(value).ok(),

@@ -8,8 +8,6 @@ use anyhow::Context as _;
 use arrow_array::RecordBatch;
 use kymo_tables::TableInfo;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
 
 use super::manifest::FileEntry;
 use super::names::{UNKNOWN, escaped, escaped_host, escaped_table};
@@ -17,6 +15,7 @@ use super::place::Place;
 use super::rows::{Common, Partition, RowLayout};
 use super::upload::{Ready, Upload};
 use crate::day::day_text;
+use crate::properties::properties_of_rows;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
@@ -128,11 +127,7 @@ impl<'a> TableWriter<'a> {
             day.as_deref().unwrap_or(UNKNOWN),
             self.names.name
         );
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
-            .set_created_by(format!("kymo {}", env!("CARGO_PKG_VERSION")))
-            .build();
+        let properties = properties_of_rows(self.layout.schema(), GROUP_ROWS).build();
         let writer = ArrowWriter::try_new(Vec::new(), self.layout.schema().clone(), Some(properties))
             .with_context(|| format!("the table {} cannot be written as Parquet", self.table))?;
         let upload = Upload::begin(self.place, &path, &self.names.staging).await?;

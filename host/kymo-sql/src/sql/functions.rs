@@ -30,9 +30,12 @@ pub const FUNCTIONS: [(&str, &str); 7] = [
     (
         "quantile(x, q)",
         "The value below which a share q (0 to 1) of the values of x lies: the upper end of the histogram's bucket, as \
-         kymo latency prints it, at most 0.8 % above the value",
+         kymo latency prints it, at most 0.8 % above the value, and not above the largest one",
     ),
-    ("quantile_low(x, q)", "The lower end of that bucket: the quantile lies between both"),
+    (
+        "quantile_low(x, q)",
+        "The lower end of that bucket, and not below the smallest value: the quantile lies between both",
+    ),
     (
         "quantile_most(x, q, missing)",
         "The quantile if so many samples are missing that were all longer; none where nothing bounds it",
@@ -245,7 +248,7 @@ impl AggregateUDFImpl for Quantile {
             return plan(format!("{} has no DISTINCT: choose the rows in a query inside of the query", self.name()));
         }
         let (histogram, share) = (Histogram::new(), Share::Unknown);
-        Ok(Box::new(Samples { which: self.which, histogram, share, missing: 0 }))
+        Ok(Box::new(Samples { which: self.which, histogram, min: u64::MAX, max: 0, share, missing: 0 }))
     }
 
     fn state_fields(&self, _: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -255,6 +258,8 @@ impl AggregateUDFImpl for Quantile {
             field("share", DataType::Float64),
             field("has_none", DataType::Boolean),
             field("missing", DataType::UInt64),
+            field("min", DataType::UInt64),
+            field("max", DataType::UInt64),
         ])
     }
 }
@@ -264,6 +269,9 @@ impl AggregateUDFImpl for Quantile {
 struct Samples {
     which: Which,
     histogram: Histogram,
+    /// Of the values: a bucket may reach beyond them.
+    min: u64,
+    max: u64,
     share: Share,
     missing: u64,
 }
@@ -297,7 +305,10 @@ impl Samples {
 impl Accumulator for Samples {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let samples: &UInt64Array = values[0].as_primitive::<UInt64Type>();
-        samples.iter().flatten().for_each(|value| self.histogram.record(value));
+        for value in samples.iter().flatten() {
+            self.histogram.record(value);
+            (self.min, self.max) = (self.min.min(value), self.max.max(value));
+        }
         let shares = values[1].as_primitive::<arrow_array::types::Float64Type>();
         shares.iter().try_for_each(|share| self.take_share(share))?;
         if let Some(missing) = values.get(2) {
@@ -315,7 +326,10 @@ impl Accumulator for Samples {
             Which::Most => self.histogram.at_rank(rank(count.saturating_add(self.missing))),
             _ => self.histogram.at_rank(rank(count)),
         };
-        let value = bucket.map(|bucket| if self.which == Which::Low { bucket.low } else { bucket.high });
+        let value = bucket.map(|bucket| match self.which {
+            Which::Low => bucket.low.max(self.min),
+            Which::High | Which::Most => bucket.high.min(self.max),
+        });
         Ok(ScalarValue::UInt64(value))
     }
 
@@ -332,6 +346,8 @@ impl Accumulator for Samples {
             ScalarValue::Float64(if let Share::Is(share) = self.share { Some(share) } else { None }),
             ScalarValue::Boolean(Some(self.share == Share::Unknown)),
             ScalarValue::UInt64(Some(self.missing)),
+            ScalarValue::UInt64(Some(self.min)),
+            ScalarValue::UInt64(Some(self.max)),
         ])
     }
 
@@ -346,8 +362,10 @@ impl Accumulator for Samples {
         for (share, _) in shares.iter().zip(are_unknown).filter(|(_, is_unknown)| *is_unknown != Some(true)) {
             self.take_share(share)?;
         }
-        let missing = states[3].as_primitive::<UInt64Type>().iter().flatten().max().unwrap_or(0);
-        self.missing = self.missing.max(missing);
+        let numbers = |state: usize| states[state].as_primitive::<UInt64Type>().iter().flatten();
+        self.missing = numbers(3).fold(self.missing, u64::max);
+        self.min = numbers(4).fold(self.min, u64::min);
+        self.max = numbers(5).fold(self.max, u64::max);
         Ok(())
     }
 }

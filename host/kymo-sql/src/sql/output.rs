@@ -16,10 +16,9 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use kymo_command::sql::SqlFormat;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::WriterProperties;
 
 use super::session::message;
+use crate::properties::properties;
 
 /// Rows of one table of text: longer results are several tables, one below the other.
 const TABLE_ROWS: usize = 1000;
@@ -143,11 +142,7 @@ impl Output {
                 Form::Csv(Box::new(writer))
             }
             SqlFormat::Parquet => {
-                let properties = WriterProperties::builder()
-                    .set_compression(Compression::SNAPPY)
-                    .set_max_row_group_row_count(Some(GROUP_ROWS))
-                    .set_created_by(format!("kymo {}", env!("CARGO_PKG_VERSION")))
-                    .build();
+                let properties = properties(&schema, GROUP_ROWS).build();
                 Form::Parquet(Box::new(ArrowWriter::try_new(sink, schema, Some(properties))?))
             }
             SqlFormat::Arrow if is_file => {

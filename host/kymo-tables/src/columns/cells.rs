@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, TimeUnit};
 use kymo_ctf::read::{FieldKind, Number, Value};
 use kymo_export::json::{Wide, push_value};
 
+use super::json::JsonCells;
 use super::words::Words;
 
 /// Values of one kind, each possibly absent.
@@ -38,7 +39,7 @@ pub enum Cells {
     Text(StringBuilder),
     Bytes(BinaryBuilder),
     /// What differs from record to record, as JSON.
-    Json(StringBuilder),
+    Json(JsonCells),
     List {
         ends: Vec<i32>,
         there: Vec<bool>,
@@ -121,8 +122,13 @@ impl Cells {
                 };
                 Cells::Struct { there: Vec::new(), members: shown.map(member).collect() }
             }
-            FieldKind::Struct(_) | FieldKind::Varying => Cells::Json(StringBuilder::new()),
+            FieldKind::Struct(_) | FieldKind::Varying => Cells::json(),
         }
+    }
+
+    /// For texts in JSON.
+    pub fn json() -> Cells {
+        Cells::Json(JsonCells::default())
     }
 
     /// For texts of which there are few.
@@ -151,7 +157,7 @@ impl Cells {
             Cells::F64(_) => Cells::F64(Float64Builder::new()),
             Cells::Text(_) => Cells::Text(StringBuilder::new()),
             Cells::Bytes(_) => Cells::Bytes(BinaryBuilder::new()),
-            Cells::Json(_) => Cells::Json(StringBuilder::new()),
+            Cells::Json(_) => Cells::json(),
             Cells::List { element, .. } => {
                 Cells::List { ends: vec![0], there: Vec::new(), element: Box::new(element.fresh()) }
             }
@@ -172,10 +178,10 @@ impl Cells {
             (Cells::Int { signed: a, bits: x, .. }, Cells::Int { bits: y, .. }) => {
                 // One more for the sign.
                 let bits = if *a { *x.max(&(y + 1)) } else { *y.max(&(x + 1)) };
-                if bits > 64 { Cells::Json(StringBuilder::new()) } else { Cells::integers(true, bits) }
+                if bits > 64 { Cells::json() } else { Cells::integers(true, bits) }
             }
             _ if self.is_like(other) => self.fresh(),
-            _ => Cells::Json(StringBuilder::new()),
+            _ => Cells::json(),
         }
     }
 
@@ -223,7 +229,8 @@ impl Cells {
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
-            Cells::Text(cells) | Cells::Json(cells) => cells.values_slice().len(),
+            Cells::Text(cells) => cells.values_slice().len(),
+            Cells::Json(cells) => cells.bytes(),
             Cells::Bytes(cells) => cells.values_slice().len(),
             Cells::Words(words) => words.bytes(),
             Cells::List { ends, element, .. } => 8 * ends.last().map_or(0, |end| *end as usize) + element.bytes(),
@@ -256,11 +263,7 @@ impl Cells {
             (Cells::Bytes(cells), Some(Value::Bytes(bytes))) => cells.append_value(bytes),
             (Cells::Bytes(cells), _) => cells.append_null(),
             (Cells::Json(cells), Some(Value::Absent) | None) => cells.append_null(),
-            (Cells::Json(cells), Some(value)) => {
-                let mut text = Vec::new();
-                push_value(&mut text, value, Wide::Number);
-                cells.append_value(String::from_utf8_lossy(&text));
-            }
+            (Cells::Json(cells), Some(value)) => cells.append(|out| push_value(out, value, Wide::Number)),
             (Cells::List { ends, there, element }, value) => {
                 let mut end = ends.last().copied().unwrap_or(0);
                 if let Some(Value::Array(elements)) = value {
@@ -280,14 +283,6 @@ impl Cells {
         }
     }
 
-    /// Appends an object in JSON; an empty text is none.
-    pub fn append_json(&mut self, text: &str) {
-        match self {
-            Cells::Json(cells) if !text.is_empty() => cells.append_value(text),
-            cells => cells.append(None),
-        }
-    }
-
     /// All values as an array; there are none then.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let data_type = self.data_type();
@@ -300,7 +295,8 @@ impl Cells {
             Cells::Bool(cells) => Arc::new(cells.finish()),
             Cells::F32(cells) => Arc::new(cells.finish()),
             Cells::F64(cells) => Arc::new(cells.finish()),
-            Cells::Text(cells) | Cells::Json(cells) => Arc::new(cells.finish()),
+            Cells::Text(cells) => Arc::new(cells.finish()),
+            Cells::Json(cells) => cells.finish()?,
             Cells::Bytes(cells) => Arc::new(cells.finish()),
             Cells::List { ends, there, element } => {
                 let offsets = OffsetBuffer::new(std::mem::replace(ends, vec![0]).into());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns on their way, and what a row has beside its record.
 
-use kymo_ctf::read::Record;
+use kymo_ctf::read::{PacketWriter, Record};
 
 use super::cells::{Cells, Integers};
 use crate::shape::Holds;
@@ -24,6 +24,7 @@ pub(crate) struct DirectRow<'r> {
     pub ns: i128,
     /// Of the packet.
     pub cpu: Option<u32>,
+    pub writer: PacketWriter<'r>,
     pub event: &'r str,
     pub of: RowOf<'r>,
     /// The bytes from its first field on, and what is behind it.

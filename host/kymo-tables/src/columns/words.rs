@@ -19,9 +19,12 @@ pub struct Words {
     by_text: HashMap<String, i32>,
     /// Of enumerations: what has been looked up, by enumeration and number.
     by_number: HashMap<(usize, i128), Option<i32>>,
-    /// Mostly the next one is the same.
-    last: Option<(String, i32)>,
+    /// Keys of texts that came lately, by a digest of where they are: mostly the same ones come again and again.
+    recent: [u32; RECENT],
 }
+
+/// Entries of [`Words::recent`].
+const RECENT: usize = 32;
 
 impl Words {
     /// Of such an array.
@@ -32,13 +35,25 @@ impl Words {
     /// Appends a text.
     #[inline]
     pub fn push(&mut self, text: &str) {
-        let known = self.last.as_ref().filter(|(last, _)| last == text).map(|(_, key)| *key);
-        let key = known.unwrap_or_else(|| {
-            let key = self.key(text);
-            self.last = Some((text.to_owned(), key));
-            key
-        });
+        let place = (text.as_ptr() as usize >> 3 ^ text.len()) % RECENT;
+        // What is at that place now may be another text.
+        let key = match self.recent[place] {
+            key if self.value(key) == Some(text.as_bytes()) => key as i32,
+            _ => {
+                let key = self.key(text);
+                self.recent[place] = key as u32;
+                key
+            }
+        };
         self.push_key(Some(key));
+    }
+
+    /// The text of a key, if there is one.
+    #[inline]
+    fn value(&self, key: u32) -> Option<&[u8]> {
+        let ends = self.values.offsets_slice();
+        let (begin, end) = (ends.get(key as usize)?, ends.get(key as usize + 1)?);
+        self.values.values_slice().get(*begin as usize..*end as usize)
     }
 
     /// Appends a text; an empty one is none.
@@ -91,7 +106,6 @@ impl Words {
         let nulls = self.there.take().and_then(|mut there| there.finish());
         self.by_text.clear();
         self.by_number.clear();
-        self.last = None;
         let keys = Int32Array::try_new(std::mem::take(&mut self.keys).into(), nulls)?;
         let values = Arc::new(self.values.finish());
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
