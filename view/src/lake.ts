@@ -3,7 +3,7 @@
 
 import { Client, type Parameters, Refused } from './api.js';
 import type { Answer } from './columns.js';
-import { button, byId, clean, el, link, onFrame } from './dom.js';
+import { button, byId, clean, el, link, onFrame, renewed } from './dom.js';
 import { contents, labelsOf } from './lake_contents.js';
 import { LakeCopy } from './lake_copy.js';
 import { type Group, type Trend, type WorstRow, groupsOf, trendsOf, worstOf } from './lake_data.js';
@@ -43,7 +43,10 @@ class LakePage {
   private trendNotes: string[] = [];
   private worst: WorstRow[] | null = null;
   private readonly asking = new Set<Section | 'kinds'>();
-  private readonly redraw = onFrame(() => this.draw());
+  /** How often each part was asked for: only the newest answer counts. */
+  private readonly asked = new Map<Section | 'kinds', number>();
+  private readonly stale = new Set<Section>();
+  private readonly redrawSoon = onFrame(() => this.draw());
   private readonly copy: LakeCopy;
 
   constructor() {
@@ -86,7 +89,7 @@ class LakePage {
     byId('theme').addEventListener('click', () => this.switchTheme());
     byId('keys').addEventListener('click', () => this.help());
     addEventListener('keydown', (event) => this.key(event));
-    new ResizeObserver(() => this.redraw()).observe(byId('lake'));
+    new ResizeObserver(() => this.redraw('distribution', 'trend')).observe(byId('lake'));
     const main = byId('lake');
     main.addEventListener('pointerover', ({ target }) => target instanceof SVGElement && target.dataset['tip'] && this.say(target.dataset['tip']));
     main.addEventListener('click', ({ target }) => {
@@ -119,7 +122,7 @@ class LakePage {
 
   private switchTheme(): void {
     switchTheme();
-    this.draw();
+    this.redraw('distribution', 'trend');
   }
 
   private say(text: string, isWrong = false): void {
@@ -154,7 +157,7 @@ class LakePage {
     this.contentsAnswer = answer;
     document.title = `${clean(String(answer.head.info['lake'] ?? 'lake'))} - kymo view`;
     byId('name').textContent = clean(String(answer.head.info['lake'] ?? ''));
-    byId('contents').replaceChildren(...contents(answer, (key, value) => this.go({ ...this.view, is: [...new Set([...this.view.is, `label:${key}=${value}`])] })));
+    renewed(byId('contents'), ...contents(answer, (key, value) => this.go({ ...this.view, is: [...new Set([...this.view.is, `label:${key}=${value}`])] })));
     this.choices();
   }
 
@@ -177,7 +180,7 @@ class LakePage {
         this.trendNotes = trendNotes(answer);
       });
     }
-    this.redraw();
+    this.redraw('distribution', 'trend');
   }
 
   private takeKinds(answer: Answer): void {
@@ -191,11 +194,14 @@ class LakePage {
     const answer = await this.question(section, parameters);
     if (!answer) return;
     take(answer);
-    this.redraw();
+    if (section !== 'kinds') this.redraw(section);
   }
 
   /** Asks until there is an answer, or it is none; null also where a newer question came meanwhile. */
   private async question(section: Section | 'kinds', parameters: Parameters): Promise<Answer | null> {
+    const number = (this.asked.get(section) ?? 0) + 1;
+    const isNewest = (): boolean => this.asked.get(section) === number;
+    this.asked.set(section, number);
     this.asking.add(section);
     this.progress();
     try {
@@ -203,20 +209,20 @@ class LakePage {
         try {
           const answer = await this.client.ask(section, section, parameters);
           if (answer) this.gone('');
-          return answer;
+          return isNewest() ? answer : null;
         } catch (error) {
           const isEnded = error instanceof Refused && (error.kind === 'ended' || error.kind === 'gone');
           if (!isEnded) throw error;
           this.gone(`${error.message}. What is shown stays; the page asks again.`);
           await new Promise((resolve) => setTimeout(resolve, wait));
-          if (this.client.isBusy(section)) return null;
+          if (!isNewest()) return null;
         }
       }
     } catch (error) {
-      this.refuse(section, error);
+      if (isNewest()) this.refuse(section, error);
       return null;
     } finally {
-      if (!this.client.isBusy(section)) this.asking.delete(section);
+      if (isNewest()) this.asking.delete(section);
       this.progress();
     }
   }
@@ -228,7 +234,7 @@ class LakePage {
     if (section === 'distribution') this.groups = null;
     if (section === 'trend') this.trends = null;
     if (section === 'worst') this.worst = null;
-    byId(section).replaceChildren(el('p', 'wrong', hint ? `${text}: ${hint}` : text));
+    renewed(byId(section), el('p', 'wrong', hint ? `${text}: ${hint}` : text));
   }
 
   private progress(): void {
@@ -251,7 +257,13 @@ class LakePage {
     byId('conditions').replaceChildren(...view.is.map(remove));
   }
 
+  private redraw(...sections: Section[]): void {
+    sections.forEach((section) => this.stale.add(section));
+    this.redrawSoon();
+  }
+
   private draw(): void {
+    const isStale = (section: Section): boolean => this.stale.delete(section);
     const colours = palette();
     const family = getComputedStyle(document.body).fontFamily;
     const width = Math.max(320, byId('lake').clientWidth - 48);
@@ -262,9 +274,10 @@ class LakePage {
       return el('figure', 'chart', el('figcaption', '', el('b', '', made.title), ` ${about}`), picture);
     };
     const { view, groups, trends, worst } = this;
-    if (groups) {
+    if (isStale('distribution') && groups) {
       const shown = visible(groups, view.hide);
-      byId('distribution').replaceChildren(
+      renewed(
+        byId('distribution'),
         el('h2', '', `${view.what} by ${keyText(view.by)}`),
         ...this.groupNotes.map((note) => el('p', 'note', note)),
         el('div', 'pair', figure(histogram(shown, half), 'Share of the samples; both axes are logarithmic.'), figure(tails(shown, half), 'Share of the samples; both axes are logarithmic.')),
@@ -272,10 +285,10 @@ class LakePage {
         el('p', 'note', 'Samples of one trace are not independent of one another, and neither are traces of one host: a difference between groups means something where several hosts and traces show it.'),
       );
     }
-    if (trends) this.drawTrend(trends, width, figure);
-    if (worst) {
+    if (isStale('trend') && trends) this.drawTrend(trends, width, figure);
+    if (isStale('worst') && worst) {
       const table = worst.length ? el('div', 'wide', worstTable(worst, view.what, (text) => this.say(text))) : el('p', 'note', 'No samples.');
-      byId('worst').replaceChildren(el('h2', '', 'The longest samples'), table);
+      renewed(byId('worst'), el('h2', '', 'The longest samples'), table);
     }
   }
 
@@ -286,7 +299,8 @@ class LakePage {
     const drawnTrends = shown.map(({ of }) => of);
     const hasChanges = drawnTrends.some(({ changes }) => changes.length);
     const whole = view.first || view.last ? link('Show all days', () => this.go({ ...view, first: '', last: '' })) : null;
-    byId('trend').replaceChildren(
+    renewed(
+      byId('trend'),
       el('h2', '', `${name} over days`, whole),
       figure(trend(shown, name, width), 'A click on a day chooses it; a gap is a day without samples.'),
       legend(shown.map(({ of, look }) => el('span', 'item', line(look), valueName(of.value)))),
@@ -310,6 +324,12 @@ function legend(groups: readonly HTMLElement[]): HTMLElement {
 
 function options(id: string, list: readonly (readonly [value: string, text: string])[], value: string): void {
   const select = byId<HTMLSelectElement>(id);
+  // A list that is open stays open.
+  const isSame = select.length === list.length && list.every(([value, text], place) => select.options[place]?.value === value && select.options[place].text === text);
+  if (isSame) {
+    select.value = value;
+    return;
+  }
   const made = list.map(([value, text]) => {
     const option = el('option', '', text);
     option.value = value;
