@@ -157,6 +157,7 @@ fi
 [ -z "${KYMO_STRESS:-}" ] || suite 'a lake in an S3 server' tests/s3.sh
 suite 'page of kymo view' tests/page.sh
 suite 'page with hostile traces' tests/page_hostile.sh
+suite 'page over a lake' tests/page_lake.sh
 suite 'Trace Server Protocol' tests/tsp.sh
 suite 'examples and installation' tests/install.sh
 suite 'commands of the README' tests/readme.py

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes dist/ of src/: one script, one style sheet, one page. What is there goes into the kymo binary.
+// Makes dist/ of src/: one style sheet; a script and a page for a trace, and for a lake. What is there goes into the kymo
+// binary.
 import { build } from 'esbuild';
 import { copyFile, mkdir } from 'node:fs/promises';
 
 await mkdir('dist', { recursive: true });
 await build({
-  entryPoints: ['src/main.ts'],
-  outfile: 'dist/app.js',
+  entryPoints: [
+    { in: 'src/main.ts', out: 'app' },
+    { in: 'src/lake.ts', out: 'lake' },
+  ],
+  outdir: 'dist',
   bundle: true,
   minify: true,
   format: 'esm',
   target: 'es2022',
   legalComments: 'none',
 });
-await copyFile('src/index.html', 'dist/index.html');
+for (const page of ['index.html', 'lake.html']) await copyFile(`src/${page}`, `dist/${page}`);
 await copyFile('src/style.css', 'dist/style.css');

@@ -25,7 +25,7 @@ export function address(question: string, parameters: Parameters): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value === null || value === undefined || value === '') continue;
-    const isRepeated = name === 'filter' || name === 'span';
+    const isRepeated = name === 'filter' || name === 'span' || name === 'is';
     if (Array.isArray(value) && isRepeated) value.forEach((one) => query.append(name, String(one)));
     else query.set(name, Array.isArray(value) ? value.join(',') : String(value));
   }

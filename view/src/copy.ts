@@ -202,7 +202,7 @@ function tableRows(): string[][] {
 }
 
 /** As pixels, as sharp as the screen. */
-async function raster(picture: string): Promise<Blob> {
+export async function raster(picture: string): Promise<Blob> {
   const address = URL.createObjectURL(new Blob([picture], { type: 'image/svg+xml' }));
   try {
     const image = new Image();
@@ -221,7 +221,7 @@ async function raster(picture: string): Promise<Blob> {
   }
 }
 
-function save(blob: Blob, name: string): void {
+export function save(blob: Blob, name: string): void {
   const address = URL.createObjectURL(blob);
   const anchor = el('a');
   anchor.href = address;

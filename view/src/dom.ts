@@ -45,6 +45,18 @@ export function button(text: string, title: string, go: () => void): HTMLButtonE
   return made;
 }
 
+/** Makes a part of the page anew; what has the focus in it has it again, if there is such a thing. */
+export function renewed(box: HTMLElement, ...children: Child[]): void {
+  const nameOf = (of: Element): string => of.getAttribute('aria-label') ?? of.textContent ?? '';
+  const active = document.activeElement;
+  const had = active && active !== box && box.contains(active) ? { tag: active.tagName, name: nameOf(active) } : null;
+  box.replaceChildren();
+  add(box, ...children);
+  if (!had) return;
+  const same = [...box.querySelectorAll<HTMLElement>(had.tag)].find((one) => nameOf(one) === had.name);
+  same?.focus({ preventScroll: true });
+}
+
 /** The element of the page with this id. */
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   const found = document.getElementById(id);

@@ -7,7 +7,8 @@ import type { Answer, Table } from './columns.js';
 import { add, byId, el, later, link, table } from './dom.js';
 import { sharpen } from './draw.js';
 import { type Curve, type LogScale, curves, density, logScale, tail } from './histograms.js';
-import { type ColourName, palette } from './palette.js';
+import { lookOf } from './looks.js';
+import { palette } from './palette.js';
 import { duration, grouped } from './time.js';
 import { type View, around } from './view.js';
 
@@ -17,18 +18,6 @@ const DRAWN = 6;
 const DRAWN_MAX = 12;
 /** The worst that are listed. */
 const WORST = 40;
-
-/** How a line looks: colour and dashes, so that either tells it from the others. */
-const LOOKS: readonly (readonly [ColourName, readonly number[]])[] = [
-  ['a', []], ['b', [6, 3]], ['c', [2, 2]], ['e1', [8, 2, 2, 2]], ['e3', []], ['e4', [6, 3]], ['e6', [2, 2]], ['e5', [8, 2, 2, 2]],
-];
-
-const FIRST_LOOK: (typeof LOOKS)[number] = ['a', []];
-
-function lookOf(place: number): { colour: ColourName; dashes: readonly number[] } {
-  const [colour, dashes] = LOOKS[place % LOOKS.length] ?? FIRST_LOOK;
-  return { colour, dashes };
-}
 
 /** The series that a view draws; without a choice the first ones. */
 export function drawnOf(view: View, count: number): number[] {

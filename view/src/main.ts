@@ -25,9 +25,10 @@ import { SavedClient, savedPage } from './saved.js';
 import { Start } from './start.js';
 import { Statistics } from './statistics.js';
 import { Timeline } from './timeline.js';
+import { chooseTheme, switchTheme } from './theme.js';
 import { TIME_FORMATS, duration, grouped } from './time.js';
 import { Values } from './values.js';
-import { TABS, type Tab, type View, fromFragment } from './view.js';
+import { TABS, type Tab, type View, fromFragment, fromWall } from './view.js';
 
 const TAB_NAMES: Record<Tab, string> = { records: 'Records', latencies: 'Latencies', worst: 'Worst', statistics: 'Statistics', critical: 'Critical path', values: 'Values', flame: 'Flame graph' };
 
@@ -41,7 +42,7 @@ async function begin(): Promise<void> {
   if (!summary) return;
   // Results without a trace have a page of their own.
   const isOnlyResults = summary.head.info['has_results'] === true && !summary.head.info['records'] && !location.hash;
-  const app = new App(summary, isOnlyResults ? '#page=laboratory' : location.hash, client, page);
+  const app = new App(summary, isOnlyResults ? '#page=laboratory' : fromWall(location.hash, BigInt(summary.head.base)), client, page);
   app.say = (text, isWrong = false) => {
     status.textContent = clean(text);
     status.className = isWrong ? 'wrong' : '';
@@ -73,12 +74,14 @@ async function begin(): Promise<void> {
     x: () => beside?.toggle(),
     y: () => copy.toggle(),
   });
+  // A trace of a lake: the page over it is two levels above.
+  byId('to-lake').hidden = page !== null || !/\/t\/[0-9a-f]{32}\/$/.test(location.pathname);
   byId('theme').addEventListener('click', toggle);
   byId('undo').addEventListener('click', () => app.undo());
   byId('redo').addEventListener('click', () => app.redo());
   addEventListener('hashchange', () => {
     app.onMoved();
-    app.show(fromFragment(location.hash, app.whole));
+    app.show(fromFragment(fromWall(location.hash, app.base), app.whole));
   });
 }
 
@@ -157,27 +160,6 @@ function reachable(isReachable: boolean, why: string): void {
   byId('gone').hidden = isReachable;
   byId('gone').textContent = why || GONE;
   document.body.classList.toggle('stale', !isReachable);
-}
-
-function chooseTheme(): void {
-  const kept = storage()?.getItem('kymo-theme');
-  const isLight = kept ? kept === 'light' : matchMedia('(prefers-color-scheme: light)').matches;
-  document.documentElement.dataset['theme'] = isLight ? 'light' : 'dark';
-}
-
-function switchTheme(): void {
-  const now = document.documentElement.dataset['theme'] === 'light' ? 'dark' : 'light';
-  document.documentElement.dataset['theme'] = now;
-  storage()?.setItem('kymo-theme', now);
-}
-
-/** A page in a frame, or of a file, may have none. */
-function storage(): Storage | null {
-  try {
-    return localStorage;
-  } catch {
-    return null;
-  }
 }
 
 begin().catch((error: unknown) => {

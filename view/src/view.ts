@@ -58,6 +58,8 @@ export interface View {
 }
 
 export const MIN_LENGTH = 100n;
+/** Beside a sample that a link leads to, ns at least. */
+const LINK_MARGIN = 50_000n;
 
 /** The view of a whole trace that ends there. */
 export function whole(to: bigint, from = 0n): View {
@@ -175,6 +177,25 @@ export function moved(view: View, part: number, whole: View): View {
 export function around(view: View, from: bigint, to: bigint, whole: View): View {
   const margin = to > from ? (to - from) / 2n : MIN_LENGTH;
   return looking({ ...view, page: 'timeline' }, from - margin, to + margin, whole);
+}
+
+/**
+ * A fragment with ns since 1970 as one of this trace: `#window=FROM~TO` of the command line, or `#wall=FROM~TO&what=..&tid=..`
+ * of a lake, which leads to a sample.
+ */
+export function fromWall(fragment: string, base: bigint): string {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ''));
+  const found = /^(-?\d{1,19})~(-?\d{1,19})$/.exec(parts.get('wall') ?? parts.get('window') ?? '');
+  if (!found) return fragment;
+  const [from, to] = [BigInt(found[1] ?? 0) - base, BigInt(found[2] ?? 0) - base];
+  if (!parts.has('wall')) return `#${new URLSearchParams({ page: 'timeline', from: String(from), to: String(to) }).toString()}`;
+  const margin = to - from > 2n * LINK_MARGIN ? (to - from) / 2n : LINK_MARGIN;
+  const own = new URLSearchParams({ page: 'timeline', from: String(from - margin), to: String(to + margin), a: String(from), b: String(to), at: String(to) });
+  const tid = /^\d{1,9}$/.test(parts.get('tid') ?? '') ? Number(parts.get('tid')) : null;
+  if (tid !== null) own.set('tid', String(tid));
+  const what = parts.get('what');
+  if (what) own.set('sample', sampleOf(what, tid, from, to));
+  return `#${own.toString()}`;
 }
 
 /** Views that were, for undo. Many small moves are one step. */

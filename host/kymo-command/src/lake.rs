@@ -29,6 +29,8 @@ pub enum LakeVerb {
     Add(LakeAddArgs),
     List(LakeListArgs),
     Ship(LakeShipArgs),
+    #[command(hide = true)]
+    Serve(LakeServeArgs),
 }
 
 /// Add traces to a lake: their derived tables as Parquet, whole or not at all
@@ -135,6 +137,16 @@ pub struct LakeListArgs {
     /// Text or JSON.
     #[command(flatten)]
     pub out: JsonArgs,
+}
+
+/// Answer questions about a lake: lines of JSON on standard input, answers on standard output; ends with the input
+///
+/// kymo view --lake starts it.
+#[derive(clap::Args)]
+pub struct LakeServeArgs {
+    /// The lake: a directory or a URL
+    #[arg(value_name = "URL")]
+    pub lake: String,
 }
 
 impl AdditionArgs {

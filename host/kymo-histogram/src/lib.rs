@@ -26,6 +26,14 @@ pub struct Bucket {
     pub count: u64,
 }
 
+impl Bucket {
+    /// The bucket of a value, with this one sample.
+    pub fn of(value: u64) -> Bucket {
+        let index = index_of(value);
+        Bucket { low: low_of(index), high: high_of(index), count: 1 }
+    }
+}
+
 /// Counts of values, nanoseconds as a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
@@ -168,6 +176,7 @@ mod tests {
             let index = index_of(value);
             prop_assert!(low_of(index) <= value && value <= high_of(index));
             prop_assert!(high_of(index) - low_of(index) <= value / 128);
+            prop_assert_eq!(Bucket::of(value), Bucket { low: low_of(index), high: high_of(index), count: 1 });
         }
 
         #[test]

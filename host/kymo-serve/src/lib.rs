@@ -6,6 +6,7 @@
 
 mod bookmarks;
 mod integrity;
+mod lake;
 mod live;
 mod page;
 #[doc(hidden)]
@@ -13,8 +14,10 @@ pub mod probe;
 mod route;
 mod saved;
 mod server;
+mod site;
 mod tsp;
 
+pub use lake::{LakeAnswer, LakeError, LakeSource, LakeTrace};
 pub use live::{Look, Source};
 pub use saved::{SaveError, SaveLimits, Saved, save};
 pub use server::{Server, Stopper};

@@ -11,7 +11,7 @@ pub fn file(name: &str) -> Option<(&'static str, Vec<u8>)> {
     let found = FILES.iter().find(|(known, ..)| *known == name);
     match found {
         Some((_, kind, bytes)) => Some((kind, bytes.to_vec())),
-        None if name == "index.html" => Some(("text/html; charset=utf-8", plain().into_bytes())),
+        None if matches!(name, "index.html" | "lake.html") => Some(("text/html; charset=utf-8", plain().into_bytes())),
         None => None,
     }
 }

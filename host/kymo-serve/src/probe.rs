@@ -23,6 +23,14 @@ pub fn head(bytes: &[u8]) -> bool {
 
 /// Panics where something is answered that must not be.
 fn check(head: &RequestHead<'_>, route: Route) -> bool {
+    let route = match route {
+        Route::OfTrace(trace, inner) => {
+            assert!(trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit()), "{trace:?}");
+            assert!(!matches!(*inner, Route::OfTrace(..)), "a trace below a trace");
+            *inner
+        }
+        route => route,
+    };
     let inside = head.path.strip_prefix('/').and_then(|path| path.strip_prefix(TOKEN));
     let is_ours = head.host.is_some_and(|host| {
         let name = host.rsplit_once(':').filter(|_| !host.ends_with(']')).map_or(host, |(name, _)| name);
@@ -44,6 +52,9 @@ fn check(head: &RequestHead<'_>, route: Route) -> bool {
             let is_plain = !name.contains(['/', '\\', '%', '\0']) && !name.starts_with('.');
             assert!(is_plain, "{name:?} is no file of the page");
         }
+        // It is within one of these.
+        Route::OfTrace(..) => {}
+        Route::Lake(_) => assert!(head.fetch_site.is_none_or(|site| ["same-origin", "none"].contains(&site))),
         Route::Question(asked) => {
             let mut texts = asked.parameters.iter().flat_map(|(name, value)| [name, value]);
             assert!(texts.all(|text| !text.chars().any(char::is_control)), "{:?}", asked.parameters);
@@ -81,10 +92,30 @@ mod tests {
             "HEAD\n/$/main-1_2.js\n\n[::1]:80\n\nnone",
             "GET\n/$\n\nlocalhost\n\n",
             "GET\n/$/live\nafter=17\nlocalhost\n\nsame-origin",
+            "GET\n/$/l/q/worst\nis=host%3Da%0Ab&format=json\nlocalhost\n\nsame-origin",
+            "GET\n/$/t/0123456789abcdef0123456789abcdef/q/cpus\nfrom=%401\nlocalhost\n\nsame-origin",
             "POST\n/$/notes\n\nlocalhost\nhttp://localhost\nsame-origin\napplication/json",
         ];
-        let pieces =
-            ["%", "%2e", "../", "/", "$", "q/", "&", "=", "\n", "evil.example", ":", "\0", "+", "@", ".", "http://"];
+        let pieces = [
+            "%",
+            "%2e",
+            "../",
+            "/",
+            "$",
+            "q/",
+            "t/",
+            "l/",
+            "&",
+            "=",
+            "\n",
+            "evil.example",
+            ":",
+            "\0",
+            "+",
+            "@",
+            ".",
+            "http://",
+        ];
         let mut random = Random(1);
         let mut answered = 0;
         for round in 0..20_000 {

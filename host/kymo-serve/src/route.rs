@@ -33,6 +33,10 @@ pub enum Route {
     Notes(bool),
     /// What is new behind this number; without one, what is there now.
     News(Option<u64>),
+    /// A question about the lake.
+    Lake(QuestionRequest),
+    /// Something of the trace of the lake with this identity.
+    OfTrace(String, Box<Route>),
     /// To the same address with a slash at its end.
     AddSlash,
     /// Nothing: status and reason.
@@ -72,22 +76,38 @@ pub fn route(head: &RequestHead<'_>, token: &str) -> Route {
         return nothing();
     }
     let Some(rest) = rest else { return Route::AddSlash };
+    match rest.strip_prefix("t/").and_then(|rest| rest.split_once('/')) {
+        Some((trace, rest)) if is_identity(trace) => {
+            Route::OfTrace(trace.to_owned(), Box::new(below(head, rest, is_saved)))
+        }
+        _ => below(head, rest, is_saved),
+    }
+}
+
+/// What is below the token, or below a trace.
+fn below(head: &RequestHead<'_>, rest: &str, is_saved: bool) -> Route {
     if rest == "notes" {
         return notes(head, is_saved);
     }
     if is_saved {
         return Route::Refused(405, "only GET and HEAD");
     }
-    let beside = rest.strip_prefix("b/").filter(|rest| rest.starts_with("q/"));
-    let question = beside.unwrap_or(rest).strip_prefix("q/").or((rest == "live").then_some(rest));
+    let question_of = |prefix: &str| rest.strip_prefix(prefix).filter(|rest| rest.starts_with("q/"));
+    let (beside, lake) = (question_of("b/"), question_of("l/"));
+    let question = beside.or(lake).unwrap_or(rest).strip_prefix("q/").or((rest == "live").then_some(rest));
     match question {
         // A page of another origin may lead here by a link, but not ask.
         Some(_) if head.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none")) => {
             Route::Refused(403, "the request comes from another site")
         }
         Some(_) if rest == "live" => news(head.query),
+        Some("") if lake.is_some() => nothing(),
         Some("") => Route::Questions,
-        Some(question) if is_word(question) => ask(question, head.query, beside.is_some()),
+        Some(question) if is_word(question) => match ask(question, head.query, lake.is_some()) {
+            Ok(asked) if lake.is_some() => Route::Lake(asked),
+            Ok(asked) => Route::Question(QuestionRequest { beside: beside.is_some(), ..asked }),
+            Err(why) => Route::Malformed(why),
+        },
         None if rest.is_empty() || is_file_name(rest) => Route::File(rest.to_owned()),
         _ => nothing(),
     }
@@ -117,20 +137,24 @@ fn news(query: &str) -> Route {
     }
 }
 
-fn ask(question: &str, query: &str, beside: bool) -> Route {
+/// `is_any`: values are any text, as labels of a lake are.
+fn ask(question: &str, query: &str, is_any: bool) -> Result<QuestionRequest, &'static str> {
     let (mut parameters, mut json) = (Vec::new(), None);
+    let is_fine = |text: &String| is_any || !text.chars().any(char::is_control);
+    let decoded = |text: &str| decoded(text).filter(is_fine);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
-            return Route::Malformed("a parameter is not UTF-8 text in percent-encoding, or has control characters");
+            return Err("a parameter is not UTF-8 text in percent-encoding, or has control characters");
         };
         if name != "format" {
             parameters.push((name, value));
         } else if json.replace(value == "json").is_some() || !matches!(value.as_str(), "json" | "binary") {
-            return Route::Malformed("format is json or binary, once");
+            return Err("format is json or binary, once");
         }
     }
-    Route::Question(QuestionRequest { question: question.to_owned(), parameters, json: json.unwrap_or(false), beside })
+    let question = question.to_owned();
+    Ok(QuestionRequest { question, parameters, json: json.unwrap_or(false), beside: false })
 }
 
 /// Names and numbers of this machine, with a port or without.
@@ -153,6 +177,11 @@ fn is_word(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
+/// As lakes name traces.
+fn is_identity(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn is_file_name(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     text.bytes().all(is_plain) && !text.starts_with('.')
@@ -169,7 +198,7 @@ fn decoded(text: &str) -> Option<String> {
             other => other,
         });
     }
-    String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
+    String::from_utf8(bytes).ok()
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -339,6 +368,52 @@ mod tests {
         for rest in ["live", "b/q/cpus"] {
             let path = path(rest);
             assert_eq!(refused(&RequestHead { fetch_site: Some("cross-site"), ..head(&path) }), Some(403), "{rest}");
+        }
+    }
+
+    #[test]
+    fn traces_of_a_lake_are_asked_for_by_their_identity() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let asked = |rest: &str| {
+            let path = path(rest);
+            route(&head(&path), TOKEN)
+        };
+        let of = |inner: Route| Route::OfTrace(id.to_owned(), Box::new(inner));
+        assert_eq!(asked(&format!("t/{id}/")), of(Route::File(String::new())));
+        assert_eq!(asked(&format!("t/{id}/app.js")), of(Route::File("app.js".to_owned())));
+        assert_eq!(asked(&format!("t/{id}/live")), of(Route::News(None)));
+        assert_eq!(asked(&format!("t/{id}/notes")), of(Route::Notes(false)));
+        assert!(
+            matches!(asked(&format!("t/{id}/q/cpus")), Route::OfTrace(_, inner) if matches!(*inner, Route::Question(_)))
+        );
+        assert!(matches!(asked("l/q/worst"), Route::Lake(QuestionRequest { beside: false, .. })));
+        // Labels are any text.
+        let worst = path("l/q/worst");
+        let Route::Lake(found) = route(&RequestHead { query: "is=label:a%3Db%0A%27", ..head(&worst) }, TOKEN) else {
+            panic!("no question of the lake")
+        };
+        assert_eq!(found.parameters, [("is".to_owned(), "label:a=b\n'".to_owned())]);
+        // Neither a path nor another trace below one.
+        let long = format!("{id}0");
+        for trace in ["..", "", "/etc", "%2e%2e", &id[1..], &id.to_uppercase(), &long] {
+            assert_eq!(asked(&format!("t/{trace}/")), nothing(), "{trace}");
+        }
+        let inner = |rest: &str| match asked(&format!("t/{id}/{rest}")) {
+            Route::OfTrace(_, inner) => *inner,
+            other => other,
+        };
+        for rest in [format!("t/{id}/"), "../x".to_owned(), "a/b".to_owned(), ".x".to_owned()] {
+            assert_eq!(inner(&rest), nothing(), "{rest}");
+        }
+        for rest in ["l/q/", "l/live", "l/q/../x", "l/b/q/cpus", "l/"] {
+            assert_eq!(asked(rest), nothing(), "{rest}");
+        }
+        for rest in ["l/q/worst".to_owned(), format!("t/{id}/q/cpus"), format!("t/{id}/live"), format!("t/{id}/notes")]
+        {
+            let path = path(&rest);
+            let found = route(&RequestHead { fetch_site: Some("cross-site"), ..head(&path) }, TOKEN);
+            let found = if let Route::OfTrace(_, inner) = found { *inner } else { found };
+            assert!(matches!(found, Route::Refused(403, _)), "{rest}");
         }
     }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The socket: connections, the threads that answer, and the end.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -24,9 +23,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::bookmarks::{self, Notebook};
-use crate::live::{Current, HOLD, Looking, Source};
+use crate::lake::{self, LakeError, LakeSite, LakeSource};
+use crate::live::{HOLD, Looking, Source};
 use crate::page;
 use crate::route::{QuestionRequest, RequestHead, Route, route};
+use crate::site::Site;
 use crate::tsp::{self, Admitted, Call, Tsp};
 
 /// What a page may load: only what came from this server.
@@ -55,11 +56,6 @@ const CONNECTIONS_MAX: usize = 256;
 const THREADS_MIN: usize = 4;
 /// Questions that wait for a thread; more are refused.
 const WAITING_MAX: usize = 64;
-/// Answers that are the same each time, and take a pass over the trace.
-const KEPT: [&str; 3] = ["summary", "places", "overview"];
-/// How many of them are kept, and how large they may be.
-const KEPT_MAX: usize = 32;
-const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a body at most, and time for it.
 const BODY_BYTES_MAX: usize = bookmarks::BYTES_MAX;
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -76,6 +72,7 @@ pub struct Server {
     stop: Arc<Notify>,
     tsp: Option<Tsp>,
     notes: Notebook,
+    lake: Option<LakeSite>,
 }
 
 /// Ends a server from another thread.
@@ -92,13 +89,11 @@ impl Stopper {
 /// What all connections share.
 struct Shared {
     token: String,
-    current: Arc<Current>,
-    beside: Option<Arc<Opened>>,
+    site: Arc<Site>,
+    lake: Option<LakeSite>,
     threads: Arc<Semaphore>,
     waiting: AtomicUsize,
-    kept: Mutex<HashMap<String, (Bytes, &'static str)>>,
     tsp: Option<Arc<Tsp>>,
-    notes: Arc<Notebook>,
 }
 
 /// Stops the work for an answer when nobody waits for it any more.
@@ -135,8 +130,8 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(Notify::new());
-        let (tsp, notes) = (None, Notebook::default());
-        Ok(Server { listener, token: token()?, opened, beside: None, source: None, stop, tsp, notes })
+        let (tsp, lake, notes) = (None, None, Notebook::default());
+        Ok(Server { listener, token: token()?, opened, beside: None, source: None, stop, tsp, notes, lake })
     }
 
     /// Speaks the Trace Server Protocol, too [spec/view.md 10]. `dirs`: what was opened; clients name it.
@@ -150,6 +145,13 @@ impl Server {
     #[must_use]
     pub fn with_notes(mut self, places: Vec<PathBuf>) -> Server {
         self.notes = Notebook::new(places);
+        self
+    }
+
+    /// Serves the page over a lake, and below it the traces that are asked for [spec/view.md 11].
+    #[must_use]
+    pub fn with_lake(mut self, source: Arc<dyn LakeSource>) -> Server {
+        self.lake = Some(LakeSite::new(source));
         self
     }
 
@@ -209,17 +211,15 @@ impl Server {
             .thread_name("kymo-serve")
             .enable_all()
             .build()?;
-        let current = Arc::new(Current::new(self.opened, self.source.is_some()));
-        let looking = self.source.map(|source| Looking::start(source, Arc::clone(&current))).transpose()?;
+        let site = Site::new(self.opened, self.source.is_some()).with_beside(self.beside).with_notes(self.notes);
+        let looking = self.source.map(|source| Looking::start(source, Arc::clone(&site.current))).transpose()?;
         let shared = Arc::new(Shared {
             token: self.token,
-            current,
-            beside: self.beside.map(Arc::new),
+            site: Arc::new(site),
+            lake: self.lake,
             threads: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
-            kept: Mutex::new(HashMap::new()),
             tsp: self.tsp.map(Arc::new),
-            notes: Arc::new(self.notes),
         });
         let served = runtime.block_on(serve(self.listener, shared, self.stop));
         drop(looking);
@@ -299,18 +299,29 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
         }
     }
     let mut response = match route(&head, &shared.token) {
-        Route::File(name) => match page::file(&name) {
-            Some((kind, bytes)) => of(StatusCode::OK, kind, bytes.into()),
-            None => said(404, "there is nothing at this address"),
-        },
-        Route::Questions => of(StatusCode::OK, JSON, questions(shared.beside.is_some()).to_string().into()),
-        Route::Question(asked) => ask(shared, asked).await,
-        Route::Notes(false) => noted(shared, None).await,
+        Route::File(name) if name.is_empty() && shared.lake.is_some() => file("lake.html"),
+        Route::OfTrace(trace, route) => of_trace(shared, &trace, *route, body).await,
+        Route::Lake(asked) => ask_lake(shared, asked).await,
+        route => of_site(shared, &shared.site, route, body).await,
+    };
+    if head.method == "HEAD" {
+        *response.body_mut() = Full::default();
+    }
+    response
+}
+
+/// What is asked of one trace.
+async fn of_site(shared: &Arc<Shared>, site: &Arc<Site>, route: Route, body: Incoming) -> Response<Full<Bytes>> {
+    match route {
+        Route::File(name) => file(&name),
+        Route::Questions => of(StatusCode::OK, JSON, questions(site.beside.is_some()).to_string().into()),
+        Route::Question(asked) => ask(shared, site, asked).await,
+        Route::Notes(false) => noted(shared, site, None).await,
         Route::Notes(true) => match whole(body).await {
-            Ok(body) => noted(shared, Some(body)).await,
+            Ok(body) => noted(shared, site, Some(body)).await,
             Err(status) => failed(status, "parameter", "the body is too large, or did not come"),
         },
-        Route::News(after) => news(shared, after).await,
+        Route::News(after) => news(site, after).await,
         Route::AddSlash => {
             let mut response = said(308, "with a slash at the end");
             if let Ok(place) = HeaderValue::from_str(&format!("/{}/", shared.token)) {
@@ -320,11 +331,51 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
         }
         Route::Refused(status, why) => said(status, why),
         Route::Malformed(why) => failed(400, "parameter", why),
-    };
-    if head.method == "HEAD" {
-        *response.body_mut() = Full::default();
+        // Nothing of a lake is below a trace.
+        Route::Lake(_) | Route::OfTrace(..) => said(404, "there is nothing at this address"),
     }
-    response
+}
+
+fn file(name: &str) -> Response<Full<Bytes>> {
+    match page::file(name) {
+        Some((kind, bytes)) => of(StatusCode::OK, kind, bytes.into()),
+        None => said(404, "there is nothing at this address"),
+    }
+}
+
+/// What is asked of a trace of the lake: it is opened by the first question.
+async fn of_trace(shared: &Arc<Shared>, trace: &str, route: Route, body: Incoming) -> Response<Full<Bytes>> {
+    let Some(lake) = &shared.lake else { return said(404, "there is nothing at this address") };
+    if matches!(route, Route::File(_) | Route::Refused(..) | Route::Malformed(_)) {
+        return of_site(shared, &shared.site, route, body).await;
+    }
+    let opening = lake.opening(trace);
+    let open = || async {
+        let (source, trace) = (lake.source(), trace.to_owned());
+        match work(shared, move |stop| lake::open(&*source, &trace, stop)).await {
+            Ok(Ok(site)) => Ok(site),
+            Ok(Err(error)) => Err(lake_failed(&error)),
+            Err(busy) => Err(busy.response()),
+        }
+    };
+    match opening.get_or_try_init(open).await {
+        Ok(site) => of_site(shared, site, route, body).await,
+        Err(response) => response,
+    }
+}
+
+async fn ask_lake(shared: &Arc<Shared>, asked: QuestionRequest) -> Response<Full<Bytes>> {
+    let Some(lake) = &shared.lake else { return said(404, "there is nothing at this address") };
+    let source = lake.source();
+    match work(shared, move |stop| lake::ask(&*source, asked, stop)).await {
+        Ok(Ok(answer)) => of(StatusCode::OK, if answer.is_json { JSON } else { FRAME }, answer.bytes.into()),
+        Ok(Err(error)) => lake_failed(&error),
+        Err(busy) => busy.response(),
+    }
+}
+
+fn lake_failed(error: &LakeError) -> Response<Full<Bytes>> {
+    of(status(error.status()), JSON, json!({ "error": error.error }).to_string().into())
 }
 
 const JSON: &str = "application/json";
@@ -373,42 +424,33 @@ fn refused(error: &Error) -> Response<Full<Bytes>> {
 }
 
 /// What is new behind a number, as soon as there is something; what is there, after a while.
-async fn news(shared: &Arc<Shared>, after: Option<u64>) -> Response<Full<Bytes>> {
-    let mut waiting = shared.current.wait();
+async fn news(site: &Site, after: Option<u64>) -> Response<Full<Bytes>> {
+    let mut waiting = site.current.wait();
     let is_new = tokio::time::timeout(HOLD, waiting.news.wait_for(|news| after != Some(news.number))).await;
     drop(is_new);
     let body = waiting.news.borrow().json().to_string();
     of(StatusCode::OK, JSON, body.into())
 }
 
-async fn ask(shared: &Arc<Shared>, asked: QuestionRequest) -> Response<Full<Bytes>> {
-    let (number, opened) = match (asked.beside, &shared.beside) {
-        (false, _) => shared.current.opened(),
-        (true, Some(beside)) => (0, Arc::clone(beside)),
-        (true, None) => return failed(404, "question", "there is no trace beside this one: kymo view A --beside B"),
+async fn ask(shared: &Arc<Shared>, site: &Site, asked: QuestionRequest) -> Response<Full<Bytes>> {
+    let Some(asking) = site.asking(&asked) else {
+        return failed(404, "question", "there is no trace beside this one: kymo view A --beside B");
     };
-    let is_kept = KEPT.contains(&asked.question.as_str()) && !opened.is_growing();
-    let key = is_kept.then(|| format!("{number} {asked:?}"));
-    let kept = || shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((bytes, kind)) = key.as_ref().and_then(|key| kept().get(key).cloned()) {
+    if let Some((bytes, kind)) = site.kept(&asking) {
         return of(StatusCode::OK, kind, bytes);
     }
-    let found = work(shared, opened, move |opened, stop| {
-        let answer = kymo_query::answer(opened, &asked.question, Parameters::new(asked.parameters), stop)?;
+    let opened = Arc::clone(&asking.opened);
+    let found = work(shared, move |stop| {
+        let answer = kymo_query::answer(&opened, &asked.question, Parameters::new(asked.parameters), stop)?;
         Ok::<_, Error>(match asked.json {
             true => (Bytes::from(answer.json().to_string()), JSON),
             false => (Bytes::from(answer.frame()), FRAME),
         })
     });
     match found.await {
-        Ok(Ok((bytes, kind))) => {
-            if let Some(key) = key.filter(|_| bytes.len() <= KEPT_BYTES_MAX) {
-                let mut kept = kept();
-                if kept.len() < KEPT_MAX {
-                    kept.insert(key, (bytes.clone(), kind));
-                }
-            }
-            of(StatusCode::OK, kind, bytes)
+        Ok(Ok(sent)) => {
+            site.keep(asking, &sent);
+            of(StatusCode::OK, sent.1, sent.0)
         }
         Ok(Err(error)) => refused(&error),
         Err(busy) => busy.response(),
@@ -442,8 +484,7 @@ impl NoAnswer {
 /// Does the work of an answer on a thread of its own; it is stopped where nobody waits for it any more.
 async fn work<T: Send + 'static>(
     shared: &Arc<Shared>,
-    opened: Arc<Opened>,
-    go: impl FnOnce(&Opened, &Stop) -> T + Send + 'static,
+    go: impl FnOnce(&Stop) -> T + Send + 'static,
 ) -> Result<T, NoAnswer> {
     let stop = Arc::new(Stop::default());
     let on_drop = StopOnDrop(Arc::clone(&stop));
@@ -456,7 +497,7 @@ async fn work<T: Send + 'static>(
     drop(waiting);
     let work = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        go(&opened, &stop)
+        go(&stop)
     });
     let found = work.await;
     drop(on_drop);
@@ -474,9 +515,9 @@ async fn whole(body: Incoming) -> Result<Bytes, u16> {
 }
 
 /// Loads or saves bookmarks.
-async fn noted(shared: &Arc<Shared>, body: Option<Bytes>) -> Response<Full<Bytes>> {
-    let notes = Arc::clone(&shared.notes);
-    let found = work(shared, shared.current.opened().1, move |_, _| match body {
+async fn noted(shared: &Arc<Shared>, site: &Site, body: Option<Bytes>) -> Response<Full<Bytes>> {
+    let notes = Arc::clone(&site.notes);
+    let found = work(shared, move |_| match body {
         Some(body) => notes.save(&body),
         None => notes.load(),
     });
@@ -514,8 +555,9 @@ async fn speak(
     };
     let Ok(body) = body else { return untold(400, "the body is no JSON") };
     let (tsp, call) = (Arc::clone(tsp), Call { method: method.to_owned(), path, body });
-    let found = work(shared, shared.current.opened().1, move |opened, stop| {
-        let (number, value) = tsp.respond(opened, &call, stop);
+    let (_, opened) = shared.site.current.opened();
+    let found = work(shared, move |stop| {
+        let (number, value) = tsp.respond(&opened, &call, stop);
         (number, Bytes::from(value.to_string()))
     });
     match found.await {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A lake [spec/lake.md]: the tables of many traces as Parquet files below one URL. [`add`] writes an addition,
-//! [`ship`] those of a session, [`list`] tells what there is, [`catalog`] has its tables for [`crate::sql`].
+//! [`ship`] those of a session, [`list`] tells what there is, [`catalog`] has its tables for [`crate::sql`], [`ask`]
+//! answers the page over it.
 //!
 //! What a trace's tables have is decided in kymo-tables. No service, no lock: who adds what is in objects of the lake.
 
 pub mod add;
+pub mod ask;
 pub mod catalog;
 mod identity;
 pub mod list;
@@ -16,6 +18,7 @@ pub mod provider;
 mod rows;
 mod run;
 pub mod scan;
+mod serve;
 pub mod ship;
 pub mod unfinished;
 mod upload;
@@ -34,5 +37,6 @@ pub fn run(args: &LakeArgs) -> anyhow::Result<ExitCode> {
         LakeVerb::Add(args) => run::add(args),
         LakeVerb::List(args) => run::list(args),
         LakeVerb::Ship(args) => run::ship(args),
+        LakeVerb::Serve(args) => serve::run(args),
     }
 }

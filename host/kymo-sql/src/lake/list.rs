@@ -34,6 +34,21 @@ impl Listing {
         Ok(Listing { lake: place.text().to_owned(), additions, unfinished })
     }
 
+    /// Where the lake is.
+    pub fn lake(&self) -> &str {
+        &self.lake
+    }
+
+    /// Additions, by host and day.
+    pub fn additions(&self) -> &[Manifest] {
+        &self.additions
+    }
+
+    /// Runs on their way, or what they left, and whether they live.
+    pub fn unfinished(&self) -> &[(Adding, bool)] {
+        &self.unfinished
+    }
+
     /// As an object.
     pub fn json(&self) -> Value {
         let unfinished = |(adding, lives): &(Adding, bool)| {

@@ -70,6 +70,9 @@ pub struct FileReader {
     first: Option<RecordBatch>,
 }
 
+/// Of a file that is not there any more.
+pub const GONE: &str = "it is gone: its trace was added anew meanwhile; run the query again";
+
 /// What cannot be read.
 fn unreadable(place: &Place, entry: &FileEntry, error: &dyn std::fmt::Display) -> DataFusionError {
     let (path, lake) = (&entry.path, place.text());
@@ -79,9 +82,7 @@ fn unreadable(place: &Place, entry: &FileEntry, error: &dyn std::fmt::Display) -
 async fn ranges(place: &Place, entry: &FileEntry, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     let read = place.store().get_ranges(&place.path(&entry.path), ranges).await;
     read.map_err(|error| match error {
-        Error::NotFound { .. } => {
-            unreadable(place, entry, &"it is gone: its trace was added anew meanwhile; run the query again")
-        }
+        Error::NotFound { .. } => unreadable(place, entry, &GONE),
         error => unreadable(place, entry, &error),
     })
 }

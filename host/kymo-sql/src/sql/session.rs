@@ -6,11 +6,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use arrow_schema::SchemaRef;
 use datafusion::catalog::{MemoryCatalogProvider, SchemaProvider};
+use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+
 use datafusion::sql::parser::{DFParser, Statement};
 use kymo_tables::{Source, TableInfo};
 
@@ -114,6 +116,16 @@ impl Session {
     /// What is asked.
     pub fn data(&self) -> &Data {
         &self.data
+    }
+
+    /// A table, for plans that are not made of a text.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn table(&self, name: &str) -> anyhow::Result<DataFrame> {
+        self.data.schema(name)?;
+        let name = TableReference::full(CATALOG, SCHEMA, name);
+        self.context.table(name).await.map_err(|error| anyhow::anyhow!(message(&error)))
     }
 
     /// The statements of a text.

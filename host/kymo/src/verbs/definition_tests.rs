@@ -8,10 +8,11 @@ use crate::verbs::docs::pages;
 use crate::{help, old_spellings};
 
 /// Verbs without `--json`, and why.
-const WITHOUT_JSON: [(&str, &str); 3] = [
+const WITHOUT_JSON: [(&str, &str); 4] = [
     ("docs", "hidden: writes files for `make install`"),
     ("__complete", "hidden: answers to shells, one candidate a line"),
     ("shield", "its standard output is that of the command"),
+    ("lake serve", "hidden: its answers are JSON, or columns where that is asked for"),
 ];
 
 /// Common options: the name of the value, which stands for one form and one meaning.

@@ -16,7 +16,7 @@ pub fn run(args: &LakeArgs, words: &[OsString]) -> anyhow::Result<ExitCode> {
     match &args.verb {
         LakeVerb::Add(args) => drop(args.of.labels()?),
         LakeVerb::Ship(args) => drop(args.of.labels()?),
-        LakeVerb::List(_) => {}
+        LakeVerb::List(_) | LakeVerb::Serve(_) => {}
     }
     Err(sql::become_kymo_sql(words, "kymo lake"))
 }

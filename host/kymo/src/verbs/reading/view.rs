@@ -2,16 +2,20 @@
 //! `kymo view`: opens traces and serves the viewer; what it answers is for kymo-query, who may ask for kymo-serve.
 
 mod functions;
+mod lake;
 mod live;
 mod net;
 mod notice;
+mod opening;
 mod results;
 mod save;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use kymo_index::Indexes;
 use kymo_query::Opened;
 use kymo_serve::{Server, Source, Stopper};
 
@@ -32,8 +36,11 @@ use results::Results;
 ///
 /// Files are results of the laboratory (wakeup, npt, eval, compare, and those of other tools that kymo import reads):
 /// histograms over each other, tails, worst samples; with their trace, each of these leads to its place there.
+///
+/// --lake shows a lake (of kymo lake add): distributions of a latency by label, host or kernel, their trends over days
+/// with change points, and the worst samples, each with a way to the trace that has it. It needs kymo-sql (make sql).
 #[derive(clap::Args)]
-#[command(mut_arg("dirs", |arg| arg.value_name("DIR|RESULT").help("Trace directories, merged by time; result files of \
+#[command(mut_arg("dirs", |arg| arg.value_name("DIR|RESULT").required(false).required_unless_present("lake").help("Trace directories, merged by time; result files of \
     the laboratory")))]
 #[command(mut_arg("from", |arg| arg.help("Show the trace from this time on at first: +1.5s from its begin, -1s from its end, or ns since \
     1970 [default: the begin]")))]
@@ -46,6 +53,7 @@ use results::Results;
     kymo view before --beside after      two traces, and the distributions of their latencies\n  \
     kymo view t --from +1s --to +1.2s --save page.html    a part of it as one file, to attach to a report\n  \
     kymo view before.json after.json     results of kymo wakeup -o\n  \
+    kymo view --lake /srv/lake           many traces: by label, over days, the worst\n  \
     kymo view t --no-open --port 8000    on a server; at home: ssh -L 8000:127.0.0.1:8000 server\n\n\
     Exit status: 0 it was ended by Ctrl-C, 2 the trace cannot be opened, or the port is taken. The protocol: \
     kymo-view(7).")]
@@ -66,6 +74,9 @@ pub struct ViewArgs {
     /// Show this trace below the other one, each with its own time axis
     #[arg(long, value_name = "DIR", conflicts_with = "save")]
     beside: Option<PathBuf>,
+    /// Show this lake: a directory or a URL
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dirs", "beside", "save", "tsp", "from", "to", "ignore_uuid", "intersect"])]
+    lake: Option<String>,
     #[command(flatten)]
     save: save::SaveArgs,
     #[command(flatten)]
@@ -81,6 +92,12 @@ struct OpenedView {
 }
 
 impl OpenedView {
+    /// Without a trace: those of a lake are opened when they are asked for.
+    fn none() -> OpenedView {
+        let opened = Opened::new(Vec::new(), Indexes::default(), "lake".to_owned(), Vec::new());
+        OpenedView { opened, stretch: None, source: None }
+    }
+
     fn open(args: &ViewArgs) -> anyhow::Result<OpenedView> {
         if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
             let is_alone = args.traces.dirs.len() == 1 && args.range.from.is_none() && args.range.to.is_none();
@@ -115,7 +132,7 @@ impl OpenedView {
             );
         }
         let caveats = input.caveats.iter().map(ToString::to_string).collect();
-        let opened = Opened::new(input.traces, indexes, name_of(&args.traces.dirs), caveats);
+        let opened = Opened::new(input.traces, indexes, opening::name_of(&args.traces.dirs), caveats);
         let mut opened = opened.with_symbols(functions::make());
         opened.is_restricted = top::is_restricted(&input.named);
         if !files.is_empty() {
@@ -125,32 +142,26 @@ impl OpenedView {
     }
 }
 
-/// The trace beside it.
-fn open_beside(dir: &Path) -> anyhow::Result<Opened> {
-    let input = Input::open(&TraceArgs::of(dir))?;
-    let indexes = input.indexes();
-    let caveats = input.caveats.iter().map(ToString::to_string).collect();
-    let opened = Opened::new(input.traces, indexes, name_of(&[dir.to_owned()]), caveats);
-    let mut opened = opened.with_symbols(functions::make());
-    opened.is_restricted = top::is_restricted(&input.named);
-    Ok(opened)
-}
-
 /// Runs the verb.
 pub fn run(args: ViewArgs) -> anyhow::Result<ExitCode> {
-    let shown = OpenedView::open(&args)?;
+    let lake = args.lake.as_deref().map(lake::LakeView::start).transpose()?;
+    let shown = if lake.is_some() { OpenedView::none() } else { OpenedView::open(&args)? };
     if args.save.is_given() {
         return save::run(&args.save, &shown.opened, shown.stretch);
     }
     ensure!(!args.tsp || shown.source.is_none(), "--tsp is for a trace that has ended, and this one is being written");
-    let beside = args.beside.as_deref().map(open_beside).transpose()?;
+    let beside = args.beside.as_deref().map(opening::one).transpose()?;
     // A browser that closes its connection must not end us.
     crate::verbs::ignore_sigpipe();
     // Before any thread is made: all of them leave these signals to the one that waits for them.
     let signals = block_signals();
     let port = args.port;
     let server = Server::bind(shown.opened, port).with_context(|| format!("cannot listen on 127.0.0.1:{port}"))?;
-    let server = server.beside(beside).follow(shown.source).with_notes(note_places(&args.traces.dirs));
+    let server = server.beside(beside).follow(shown.source).with_notes(opening::note_places(&args.traces.dirs));
+    let server = match lake {
+        Some(lake) => server.with_lake(Arc::new(lake)),
+        None => server,
+    };
     let server = if args.tsp { server.with_tsp(tsp_dirs(&args.traces.dirs)) } else { server };
     let tsp = server.tsp_address()?;
     let (port, address) = (server.port()?, server.address()? + &fragment(shown.stretch));
@@ -180,34 +191,15 @@ fn say(address: &str, tsp: Option<&str>, port: u16) {
     println!("  Ctrl-C ends it");
 }
 
-/// Bookmarks are beside the first trace, or else beside the index that the cache has of it.
-fn note_places(dirs: &[PathBuf]) -> Vec<PathBuf> {
-    const NAME: &str = ".kymo-notes.json";
-    let Some(dir) = dirs.first() else { return Vec::new() };
-    let cached = kymo_index::in_cache(dir);
-    let cached = cached.map(|index| index.with_extension(NAME.trim_start_matches('.')));
-    let is_dir = !dir.to_str().is_some_and(kymo_live::is_url);
-    is_dir.then(|| dir.join(NAME)).into_iter().chain(cached).collect()
-}
-
 /// The traces' directories, as they were named and as they are.
 fn tsp_dirs(dirs: &[PathBuf]) -> Vec<PathBuf> {
     let whole = dirs.iter().filter_map(|dir| dir.canonicalize().ok());
     whole.chain(dirs.iter().filter(|dir| dir.is_absolute()).cloned()).collect()
 }
 
-/// What people call the traces: their directories.
-fn name_of(dirs: &[PathBuf]) -> String {
-    let name = |dir: &PathBuf| {
-        let whole = dir.canonicalize().unwrap_or_else(|_| dir.clone());
-        whole.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
-    };
-    dirs.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
 /// The window that is shown first, as the page reads it.
 fn fragment(stretch: Option<ReadRange>) -> String {
-    stretch.map_or_else(String::new, |stretch| format!("#from={}&to={}", stretch.from, stretch.to))
+    stretch.map_or_else(String::new, |stretch| format!("#window={}~{}", stretch.from, stretch.to))
 }
 
 /// Opens the browser, where there is a screen. What it has to say is no part of our output.

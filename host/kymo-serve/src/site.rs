@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A trace that is served: what is asked is about it, and bookmarks are in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::body::Bytes;
+use kymo_query::Opened;
+
+use crate::bookmarks::Notebook;
+use crate::live::Current;
+use crate::route::QuestionRequest;
+
+/// Answers that are the same each time, and take a pass over the trace.
+const KEPT: [&str; 3] = ["summary", "places", "overview"];
+/// How many of them are kept, and how large they may be.
+const KEPT_MAX: usize = 32;
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// An answer as it is sent, with its kind.
+pub type Sent = (Bytes, &'static str);
+
+/// A trace, with what belongs to it.
+pub struct Site {
+    pub current: Arc<Current>,
+    pub beside: Option<Arc<Opened>>,
+    pub notes: Arc<Notebook>,
+    kept: Mutex<HashMap<String, Sent>>,
+}
+
+/// What is asked, and of which trace.
+pub struct Asking {
+    pub opened: Arc<Opened>,
+    /// Under which the answer is kept, where it is.
+    key: Option<String>,
+}
+
+impl Site {
+    /// Of a trace alone.
+    pub fn new(opened: Opened, is_growing: bool) -> Site {
+        let current = Arc::new(Current::new(opened, is_growing));
+        Site { current, beside: None, notes: Arc::default(), kept: Mutex::default() }
+    }
+
+    /// With another trace beside it.
+    pub fn with_beside(self, beside: Option<Opened>) -> Site {
+        Site { beside: beside.map(Arc::new), ..self }
+    }
+
+    /// With bookmarks.
+    pub fn with_notes(self, notes: Notebook) -> Site {
+        Site { notes: Arc::new(notes), ..self }
+    }
+
+    /// Of which trace a question is; none if it is of one beside that is not there.
+    pub fn asking(&self, asked: &QuestionRequest) -> Option<Asking> {
+        let (number, opened) = match (asked.beside, &self.beside) {
+            (false, _) => self.current.opened(),
+            (true, Some(beside)) => (0, Arc::clone(beside)),
+            (true, None) => return None,
+        };
+        let is_kept = KEPT.contains(&asked.question.as_str()) && !opened.is_growing();
+        let key = is_kept.then(|| format!("{number} {asked:?}"));
+        Some(Asking { opened, key })
+    }
+
+    /// The answer, if it is kept.
+    pub fn kept(&self, asking: &Asking) -> Option<Sent> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.key.as_ref().and_then(|key| kept.get(key).cloned())
+    }
+
+    /// Keeps an answer, where there is room.
+    pub fn keep(&self, asking: Asking, sent: &Sent) {
+        let Some(key) = asking.key.filter(|_| sent.0.len() <= KEPT_BYTES_MAX) else { return };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_MAX {
+            kept.insert(key, sent.clone());
+        }
+    }
+}
