@@ -90,7 +90,7 @@ await step('the trend has the step on its day, a hole, and a day that is doubtfu
   const box = await (await page.$('#trend circle[data-day]')).boundingBox();
   await page.mouse.move(box.x + 2, box.y + 2);
   await until(() => /2026-11-1\d: p50/.test(document.querySelector('#status').textContent));
-  await shot('lake-dark');
+  await shot('lake-first');
 });
 await step('a click on a day chooses it, and the way back is there', async () => {
   await page.evaluate(() => document.querySelector('#trend circle[data-day]').dispatchEvent(new MouseEvent('click', { bubbles: true })));
@@ -230,7 +230,7 @@ await step('the process that answers is killed: the page says so, and comes back
 await step('light, keys, and a window that is narrow', async () => {
   await page.keyboard.press('T');
   await choose('by', 'label:kernel');
-  await shot('lake-light');
+  await shot('lake-other');
   await page.keyboard.press('T');
   await page.keyboard.press('?');
   assert.equal(await page.$eval('#help', (box) => box.hidden), false);

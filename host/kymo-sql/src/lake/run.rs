@@ -264,7 +264,7 @@ fn check_wanted(wanted: &[String], done: &[Added]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::{Context as _, anyhow};
+    use anyhow::anyhow;
 
     use super::*;
 
