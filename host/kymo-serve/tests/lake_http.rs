@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server over a lake, over a real socket: who answers is told what was asked, traces are opened once, by identity, and
-//! the rules of all addresses hold [spec/view.md 11.1].
+//! A server over a lake, over a real socket: who answers is told what was asked, traces are opened once, by identity,
+//! and the rules of all addresses hold [spec/view.md 11.1].
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -123,7 +123,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stopper.stop();
-        self.thread.take().map(|thread| thread.join().unwrap().unwrap());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap().unwrap();
+        }
     }
 }
 

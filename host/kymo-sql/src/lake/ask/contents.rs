@@ -24,7 +24,8 @@ pub fn answer(listing: &Listing) -> Answer {
     let table = addition_table(&mut answer, all);
     answer.push(table);
     let mut labels: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    let (mut by_host, mut by_day): (BTreeMap<Option<&str>, u32>, BTreeMap<Option<i32>, u32>) = Default::default();
+    let mut by_host: BTreeMap<Option<&str>, u32> = BTreeMap::new();
+    let mut by_day: BTreeMap<Option<i32>, u32> = BTreeMap::new();
     for one in all {
         one.labels.iter().for_each(|(key, value)| *labels.entry((key, value)).or_default() += 1);
         let (own_hosts, own_days) = (hosts(one), days(one));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples that were read, for the questions that need the same ones: a distribution and its trend, and other quantiles.
+//! Samples that were read, for the questions that need the same ones: a distribution, its trend, other quantiles.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
