@@ -9,7 +9,7 @@ kymo=${KYMO:-$PWD/target/release/kymo}
 work=$(mktemp -d)
 server=
 finish() {
-	[ -z "$server" ] || { kill -INT "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+	[ -z "$server" ] || { kill -TERM "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
 	rm -rf "$work"
 }
 trap finish EXIT
@@ -70,12 +70,13 @@ child=$(pgrep -P "$server")
 (cd view && node test/lake.mjs "$address" "$child" "$work/two" "${1:-}")
 status=$?
 child=$(pgrep -P "$server")
-kill -INT "$server"
+# A shell that was started without SIGINT would not pass it on.
+kill -TERM "$server"
 wait "$server"
 ended=$?
 server=
 if [ $ended != 0 ] || { [ -n "$child" ] && kill -0 "$child" 2>/dev/null; }; then
-	echo "FAILED kymo view ended with $ended after Ctrl-C, or kymo-sql still runs"
+	echo "FAILED kymo view ended with $ended after SIGTERM, or kymo-sql still runs"
 	echo "0 passed, 1 failed"
 	status=1
 fi
