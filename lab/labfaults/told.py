@@ -169,23 +169,23 @@ def record(kymo, directory, victim, words, more=(), during=None, events=EVENTS):
 
 def wait_for_name(pid, name):
     """Until the first thread of a process has that name."""
-    for _ in range(600):
+    for _ in range(int(COMES_UP_S / LOOK_S)):
         if Path(f"/proc/{pid}/comm").read_text().strip() == name:
             return
-        time.sleep(0.02)
+        time.sleep(LOOK_S)
     raise RuntimeError(f"{pid} is not called {name}")
 
 
 def find(name, parent):
     """The child of that name, once it has it: the victim takes its name when it is ready."""
-    for _ in range(600):
+    for _ in range(int(COMES_UP_S / LOOK_S)):
         for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
             try:
                 if Path(f"/proc/{pid}/comm").read_text().strip() == name:
                     return int(pid)
             except OSError:
                 pass
-        time.sleep(0.02)
+        time.sleep(LOOK_S)
     raise RuntimeError("the victim did not come up")
 
 
@@ -329,6 +329,9 @@ class NotInjected(RuntimeError):
     """The cause did not take hold, as the kernel itself counts it: there is nothing to be asked about."""
 
 
+# Seconds until a program is up, on a machine with much else to do; and between two looks.
+COMES_UP_S = 60
+LOOK_S = 0.02
 # Stretches that are tried for each that is wanted, and how much of one the cause must have.
 WINDOWS_EACH = 4
 HOLDS = 0.6

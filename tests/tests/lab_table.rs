@@ -55,9 +55,9 @@ fn npt_under_each_tracer_beside_the_original_loop() {
     let arguments = ["--loops", "20000", "--only", "floor", "--only", "npt", "--trials", "2"];
     let Some(table) = table(out.path(), &arguments) else { return };
     assert!(["met", "MISSED"].contains(&verdicts(&table, "floor of npt's loop")[0].as_str()));
-    assert_eq!(verdicts(&table, "LTTng's").len(), 4, "mean and max against both modes of LTTng");
+    assert_eq!(verdicts(&table, "LTTng's").len(), 8, "mean and max of both layouts against both modes of LTTng");
     let npt = &table["values"]["npt"];
-    for variant in ["none", "kymo"] {
+    for variant in ["none", "kymo", "compact"] {
         let rounds = npt[variant]["rounds"].as_object().unwrap();
         assert!(rounds.len() == 2 && rounds.values().all(|round| round["count"] == 20_000), "{variant}: {rounds:?}");
     }
