@@ -195,7 +195,7 @@ fn latencies_of(lab: &Lab, trace: &str, victim: &Value, worst_ns: u64, other: &s
     assert!(of_process.len() > 1 && of_process.contains(&by_name[0]), "{of_process:?}");
     let named = of(&["--process", "sleeper"]);
     assert_eq!(named, of(&["--process", other]));
-    assert!(named.len() == 1 && named[0].0.to_string() == other, "{named:?}");
+    assert_eq!(named.iter().map(|(tid, _)| tid.to_string()).collect::<Vec<_>>(), [other]);
     assert!(of(&["--thread", "no such thread"]).is_empty());
 }
 

@@ -21,7 +21,7 @@ fn told(lab: &Lab, trace: &str, words: &[&str]) -> Vec<String> {
 }
 
 fn check(lab: &Lab, trace: &str) {
-    let records = lab.kymo(&["read", trace, "--filter", "$comm == \"kymo*\""]).expect(0);
+    let records = lab.kymo(&["read", trace, "--filter", "$comm ~ \"kymo*\""]).expect(0);
     assert!(records.stdout.contains("kymo"), "records of kymo's own threads: {}", records.stdout);
     for words in [&[][..], &["--from", "+50ms"]] {
         let names = told(lab, trace, words);
