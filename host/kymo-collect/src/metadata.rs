@@ -123,7 +123,6 @@ pub(crate) fn environment(
         (patch_key, number(patch)),
         ("domain", EnvValue::Text(domain.to_owned())),
         ("recorded_by", EnvValue::Text(concat!("kymo ", env!("CARGO_PKG_VERSION")).to_owned())),
-        ("recorder_pid", EnvValue::Int(i64::from(std::process::id()))),
         ("trace_name", EnvValue::Text(session.to_owned())),
         ("trace_creation_datetime", EnvValue::Text(created.to_owned())),
         ("clock_source", EnvValue::Text(clock.name().to_owned())),
@@ -133,7 +132,16 @@ pub(crate) fn environment(
     let release = ["/etc/os-release", "/usr/lib/os-release"].into_iter().find_map(|path| fs::read_to_string(path).ok());
     let distribution = release.as_deref().and_then(pretty_name);
     environment.extend(distribution.map(|name| ("distribution".to_owned(), EnvValue::Text(name))));
+    let pid = counts_as_kernel().then(|| EnvValue::Int(i64::from(std::process::id())));
+    environment.extend(pid.map(|pid| ("recorder_pid".to_owned(), pid)));
     environment
+}
+
+/// Whether numbers of processes here are those of the kernel's records: they are others in a PID namespace of one's own.
+fn counts_as_kernel() -> bool {
+    // PROC_PID_INIT_INO of the kernel.
+    const INITIAL: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL)
 }
 
 /// The name of a distribution for people, of the text of an os-release file. Of a text that is longer, the begin.

@@ -25,8 +25,13 @@ pub fn architecture(env: &[(String, EnvValue)]) -> Option<Architecture> {
 
 /// The processes of kymo that recorded traces [spec/trace.md 5].
 pub fn recorders(traces: &[Trace]) -> Recorders {
-    let own = traces.iter().filter_map(|trace| recorder(&trace.metadata.env));
-    Recorders(own.collect())
+    let all = || traces.iter().map(|trace| &trace.metadata.env[..]);
+    Recorders { pids: all().filter_map(recorder).collect(), is_kymo: all().any(is_of_kymo) }
+}
+
+fn is_of_kymo(env: &[(String, EnvValue)]) -> bool {
+    env.iter()
+        .any(|(key, value)| key == "recorded_by" && matches!(value, EnvValue::Text(name) if name.starts_with("kymo ")))
 }
 
 fn recorder(env: &[(String, EnvValue)]) -> Option<i32> {
@@ -72,6 +77,8 @@ mod tests {
         assert_eq!(of(EnvValue::Int(50)), Some(50));
         assert_eq!(of(EnvValue::Unsigned(50)), Some(50));
         assert_eq!((of(EnvValue::Int(1 << 40)), of(EnvValue::Text("50".into()))), (None, None));
+        let by = |value: &str| is_of_kymo(&[("recorded_by".into(), EnvValue::Text(value.into()))]);
+        assert!(by("kymo 0.1.0") && !by("trace-cmd kymo") && !is_of_kymo(&[]));
     }
 
     #[test]

@@ -175,7 +175,8 @@ impl Made {
 
     /// For questions, as if a process of kymo had recorded it.
     pub fn open_of_recorder(&self, pid: i32) -> Opened {
-        let traces = vec![self.trace_of(&format!("{METADATA}env {{ recorder_pid = {pid}; }};"))];
+        let traces =
+            vec![self.trace_of(&format!("{METADATA}env {{ recorder_pid = {pid}; recorded_by = \"kymo 0\"; }};"))];
         Opened::new(traces, Indexes::default(), "made".to_owned(), Vec::new())
     }
 

@@ -96,9 +96,9 @@ impl Who {
             process: args.process.clone(),
             prio: args.prio,
             all: args.all,
-            has_command: !recorders.0.is_empty() && command.is_some_and(|command| !command.is_empty()),
+            has_command: !recorders.pids.is_empty() && command.is_some_and(|command| !command.is_empty()),
             only: summary.as_ref().is_some_and(|summary| summary["kernel"]["only"] == true),
-            own: recorders.0.iter().copied().collect(),
+            own: recorders.pids.iter().copied().collect(),
             recorders,
             ..Who::default()
         }
@@ -193,7 +193,7 @@ impl Who {
     }
 
     fn is_recorder(&self, number: i32) -> bool {
-        self.recorders.0.contains(&number)
+        self.recorders.pids.contains(&number)
     }
 
     /// Takes an event, before the state moves by it.
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn who() -> Who {
-        Who { recorders: Recorders(vec![50]), own: BTreeSet::from([50]), ..Who::default() }
+        Who { recorders: Recorders { pids: vec![50], is_kymo: true }, own: BTreeSet::from([50]), ..Who::default() }
     }
 
     #[test]
