@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a story costs grows with the records of its stretch, not with their square: a wait has as many pieces as its CPU
-//! did things meanwhile, and 100,000 of them took two minutes once.
+//! What a story costs grows with the records of its stretch, not with their square: a wait has as many pieces as its
+//! CPU did things meanwhile, and 100,000 of them took two minutes once.
 
 use crate::cases::{Functions, scene};
 use crate::common::parse;

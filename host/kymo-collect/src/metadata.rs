@@ -137,7 +137,7 @@ pub(crate) fn environment(
     environment
 }
 
-/// Whether numbers of processes here are those of the kernel's records: they are others in a PID namespace of one's own.
+/// Whether processes have the numbers here that they have in the kernel's records: not in a PID namespace of one's own.
 fn counts_as_kernel() -> bool {
     // PROC_PID_INIT_INO of the kernel.
     const INITIAL: &str = "pid:[4026531836]";

@@ -34,7 +34,7 @@ pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The least CPU time that some calls of a function take in this thread, s: what others do on the machine counts little.
+/// The least CPU time that some calls of a function take in this thread, s: others on the machine count little.
 pub fn least_cpu_time(calls: u32, mut run: impl FnMut()) -> f64 {
     let now = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

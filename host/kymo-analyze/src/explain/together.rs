@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slices of a budget that are one cause [spec/analyze.md 6, Together]: a thread that is throttled while twenty others have its
-//! CPU in turn has been throttled once, and not twenty times for a little.
+//! Slices of a budget that are one cause [spec/analyze.md 6, Together]: a thread that is throttled while twenty others
+//! have its CPU in turn has been throttled once, and not twenty times for a little.
 
 use super::story::Slice;
 use crate::cause::Cause;

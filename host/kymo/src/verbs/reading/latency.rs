@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use kymo_analyze::usage::Choice;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
-use kymo_ctf::read::{Loss, Reader, Value};
+use kymo_ctf::read::{Loss, Reader, Trace, Value};
 use kymo_feed::{clamp, recorders};
 
 use kymo_index::range;
@@ -114,27 +114,36 @@ pub fn run(args: LatencyArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What is found of the traces of one kernel.
-fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> anyhow::Result<(String, ExitCode)> {
-    let classes = Classes::new(&input.traces);
-    let kinds = match (args.what.is_empty(), args.span.is_empty()) {
+/// Whether latencies are kept apart by something.
+fn is_by(args: &LatencyArgs, name: &str) -> bool {
+    args.by.iter().any(|by| by == name || CONTEXTS.contains(&(by.as_str(), name)))
+}
+
+/// Which latencies are asked for.
+fn options(args: &LatencyArgs, traces: &[Trace]) -> Options {
+    let what = match (args.what.is_empty(), args.span.is_empty()) {
         (true, true) => What::ALL.iter().map(|(what, _)| *what).collect(),
         _ => args.what.iter().copied().chain([What::Span]).collect(),
     };
-    let has = |name: &str| args.by.iter().any(|by| by == name || CONTEXTS.contains(&(by.as_str(), name)));
-    let by = By { process: has("process"), thread: has("thread"), prio: has("prio"), cpu: has("cpu") };
-    let options = Options {
-        what: kinds,
-        by,
+    let is_by = |name| is_by(args, name);
+    Options {
+        what,
+        by: By { process: is_by("process"), thread: is_by("thread"), prio: is_by("prio"), cpu: is_by("cpu") },
         worst_max: args.limit.into(),
-        recorders: recorders(&input.traces),
+        recorders: recorders(traces),
         thread: args.scope.threads.thread.as_deref().map(Choice::parse),
         process: args.scope.process.as_deref().map(Choice::parse),
         ..Options::default()
-    };
+    }
+}
+
+/// What is found of the traces of one kernel.
+fn of_host(input: &Input, [from, to]: [Option<When>; 2], args: &LatencyArgs) -> anyhow::Result<(String, ExitCode)> {
+    let classes = Classes::new(&input.traces);
+    let options = options(args, &input.traces);
     let device_class = classes.list.iter().position(|class| class.name == "lttng_statedump_block_device");
     let mut spans = Spans::new(&args.span, &input.traces, &classes.vocabulary)?;
-    if has("key") {
+    if is_by(args, "key") {
         let keys = KeyNames::new(spans.pairs(), &input.traces)?;
         spans.keep_keys_apart(Box::new(keys));
     }
