@@ -57,8 +57,11 @@ impl Lake {
                 let met = met.entry(table).or_default();
                 if !met.contains(&&schema[..]) {
                     let fields = fields(&place, addition, table, schema).await?;
+                    // A type that could not be read may be in the file of another addition.
+                    if fields.len() == schema.len() {
+                        met.push(schema);
+                    }
                     unite(columns.entry(table).or_default(), fields);
-                    met.push(schema);
                 }
             }
         }
