@@ -66,8 +66,7 @@ if [ -z "$address" ]; then
 	echo "0 passed, 1 failed"
 	exit 1
 fi
-child=$(pgrep -P "$server")
-(cd view && node test/lake.mjs "$address" "$child" "$work/two" "${1:-}")
+(cd view && node test/lake.mjs "$address" "$server" "$work/two" "${1:-}")
 status=$?
 child=$(pgrep -P "$server")
 # A shell that was started without SIGINT would not pass it on.

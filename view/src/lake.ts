@@ -33,7 +33,9 @@ const LEGEND: readonly (readonly [mark: string, means: string])[] = [
 type Section = 'contents' | 'distribution' | 'trend' | 'worst';
 
 class LakePage {
-  private view = fromLakeFragment(location.hash);
+  /** The newest fragment; `data-shown` of the body is the one of which everything is shown. */
+  private address = location.hash;
+  private view = fromLakeFragment(this.address);
   private readonly client = new Client('l/');
   private contentsAnswer: Answer | null = null;
   private kinds: [what: string, samples: number][] = [];
@@ -72,7 +74,8 @@ class LakePage {
   private listen(): void {
     addEventListener('hashchange', () => {
       const before = this.view;
-      this.view = fromLakeFragment(location.hash);
+      this.address = location.hash;
+      this.view = fromLakeFragment(this.address);
       this.ask(before);
     });
     const choose = (id: 'what' | 'by' | 'first' | 'last' | 'quantile'): void => {
@@ -237,7 +240,10 @@ class LakePage {
     renewed(byId(section), el('p', 'wrong', hint ? `${text}: ${hint}` : text));
   }
 
+  /** What is asked, and whether all that the address names is shown. */
   private progress(): void {
+    if (this.asking.size) delete document.body.dataset['shown'];
+    else this.redraw();
     const parts = [...this.asking].filter((part) => part !== 'kinds');
     byId('window').textContent = parts.length ? `Reading: ${parts.join(', ')}` : '';
     for (const part of ['distribution', 'trend', 'worst'] as const) byId(part).setAttribute('aria-busy', String(this.asking.has(part)));
@@ -290,6 +296,7 @@ class LakePage {
       const table = worst.length ? el('div', 'wide', worstTable(worst, view.what, (text) => this.say(text))) : el('p', 'note', 'No samples.');
       renewed(byId('worst'), el('h2', '', 'The longest samples'), table);
     }
+    if (!this.asking.size) document.body.dataset['shown'] = this.address;
   }
 
   private drawTrend(trends: readonly Trend[], width: number, figure: (picture: Picture, about: string) => HTMLElement): void {

@@ -94,6 +94,12 @@ export async function drive() {
     } catch (error) {
       counts.failed++;
       console.log(`FAILED ${name}: ${error.message}`);
+      const places = String(error.stack).split('\n').filter((line) => /\/test\/\w+\.mjs:/.test(line) && !line.includes('drive.mjs'));
+      console.log(`  in ${places.map((line) => line.replace(/.*\/test\/|\)$/g, '')).join(', from ') || 'an unknown line'}`);
+      await page.evaluate(() => `${location.hash}; status: ${document.querySelector('#status')?.textContent ?? ''}`).then(
+        (of) => console.log(`  the page: ${of}`),
+        () => console.log('  the page does not answer'),
+      );
     }
   };
   const end = async () => {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The page over a lake in a real browser (tests/page_lake.sh makes the lake): numbers, names that are no markup, change
 // points, the way to a picture, a process that is killed.
-// Usage: node test/lake.mjs ADDRESS CHILD TRACES [SCREENSHOTS]; CHILD: the process that answers; TRACES: of the second host.
+// Usage: node test/lake.mjs ADDRESS SERVER TRACES [SCREENSHOTS]; SERVER: the process whose child answers; TRACES: of the
+// second host.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { drive, executablePath } from './drive.mjs';
 
-const [address, child, traces, shots] = process.argv.slice(2);
+const [address, server, traces, shots] = process.argv.slice(2);
 if (!address || !executablePath) {
   console.log(`SKIP a lake in a browser: ${address ? 'chromium is not installed' : 'no address'}`);
   console.log('0 passed, 0 failed, 0 skipped');
@@ -21,7 +23,8 @@ const ODD_HOST = '<b>rt & "2"</b>';
 /** Cells of a table, row by row. */
 const cells = (section) => page.$$eval(`#${section} table.rec`, (tables) => [...(tables.at(-1)?.tBodies[0]?.rows ?? [])].map((row) => [...row.cells].map((cell) => cell.textContent)));
 const heads = (section) => page.$$eval(`#${section} table.rec`, (tables) => [...(tables.at(-1)?.tHead.rows[0].cells ?? [])].map((cell) => cell.textContent));
-const idle = () => until(() => !document.querySelector('#window').textContent && document.querySelector('#distribution h2') && document.querySelector('#trend h2') && document.querySelector('#worst h2'));
+/** Until all that the address names is shown. */
+const idle = () => until(() => document.body.dataset.shown === location.hash);
 const choose = async (id, value) => {
   await page.select(`#${id}`, value);
   await until((id, value) => new URLSearchParams(location.hash.slice(1)).get(id) === value, 20000, id, value);
@@ -217,10 +220,12 @@ await step('tables and pictures are saved', async () => {
 });
 await step('the process that answers is killed: the page says so, and comes back', async () => {
   const before = await cells('distribution');
-  process.kill(Number(child), 'SIGSTOP');
+  const child = Number(execFileSync('pgrep', ['-P', server, '-f', 'kymo-sql']));
+  assert.ok(child > 1);
+  process.kill(child, 'SIGSTOP');
   await page.keyboard.press('r');
   await until(() => /Reading/.test(document.querySelector('#window').textContent));
-  process.kill(Number(child), 'SIGKILL');
+  process.kill(child, 'SIGKILL');
   await until(() => /has ended; it is started again/.test(document.querySelector('#gone').textContent));
   assert.deepEqual(await cells('distribution'), before, 'what was shown stays');
   await until(() => document.querySelector('#gone').hidden);

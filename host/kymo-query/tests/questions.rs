@@ -87,6 +87,18 @@ fn threads_tell_why_they_did_not_run() {
 }
 
 #[test]
+fn what_is_not_known_of_a_thread_begins_in_front_of_a_window() {
+    let of = small().open();
+    let states = ask(&of, "states", "tids=20,77&from=@150&to=@350&pixels=200");
+    let spans = rows(&states, "spans", &["tid", "from", "to", "state"]);
+    let of_rt = spans.iter().filter(|row| row[0] == 20).collect::<Vec<_>>();
+    assert_eq!(of_rt[0][1..], [json!(0), json!(300), json!(0)], "from the begin of the trace on");
+    assert_eq!(of_rt[1][1..3], [json!(300), json!(350)]);
+    let never = spans.iter().find(|row| row[0] == 77).expect("a thread of which nothing is known");
+    assert_eq!(never[1..], [json!(0), json!(350), json!(0)]);
+}
+
+#[test]
 fn threads_are_listed_worst_first() {
     let of = small().open();
     let found = ask(&of, "threads", "");

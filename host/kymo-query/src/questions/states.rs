@@ -63,10 +63,12 @@ struct InPixel {
 /// All of one thread.
 #[derive(Default)]
 struct ThreadRow {
-    /// Up to when the row is filled, ns.
+    /// Up to when the row is filled, ns; none: there was no stretch yet.
     at: Option<i64>,
     /// What it did last.
     last: Option<Doing>,
+    /// Since when nothing is known of it, or since when it is over, where that is so in front of the window, ns.
+    absent_since: Option<i64>,
     row: PixelRow<11>,
     spans: Vec<StateStretch>,
     calls: Vec<CallShown>,
@@ -75,7 +77,7 @@ struct ThreadRow {
 
 impl ThreadRow {
     fn add(&mut self, pixels: &Pixels, states: &Calls, shown: StateStretch) {
-        let at = self.at.unwrap_or(pixels.window().from);
+        let at = self.filled(pixels);
         if shown.from > at {
             let is_absent = shown.doing == Doing::Forked || self.last == Some(Doing::Ended);
             self.gap(pixels, at, shown.from, is_absent);
@@ -86,6 +88,22 @@ impl ThreadRow {
         if self.row.add(pixels, &stretch) {
             self.spans.push(shown);
         }
+    }
+
+    /// What the trace knows of it in front of the window. It shows no stretch of which nothing is known, and none of a
+    /// thread that is over: the row fills these, from where they begin.
+    fn begin(&mut self, thread: Option<&Thread>, begin_of_trace: i64) {
+        self.absent_since = match thread {
+            None => Some(begin_of_trace),
+            Some(thread) if thread.doing == Doing::Unknown && thread.doubt.has(Doubt::START) => Some(begin_of_trace),
+            Some(thread) => matches!(thread.doing, Doing::Unknown | Doing::Ended).then_some(thread.since),
+        };
+        self.last = thread.map(|thread| thread.doing).filter(|doing| *doing == Doing::Ended);
+    }
+
+    fn filled(&self, pixels: &Pixels) -> i64 {
+        let from = pixels.window().from;
+        self.at.unwrap_or(self.absent_since.map_or(from, |since| since.min(from)))
     }
 
     /// Nothing is known, or there is no thread.
@@ -113,7 +131,7 @@ impl ThreadRow {
 
     /// Fills the row up to the end.
     fn finish(&mut self, pixels: &Pixels) {
-        let (at, to) = (self.at.unwrap_or(pixels.window().from), pixels.window().to);
+        let (at, to) = (self.filled(pixels), pixels.window().to);
         if at < to {
             self.gap(pixels, at, to, matches!(self.last, Some(Doing::Ended | Doing::Running { .. })));
         }
@@ -123,6 +141,7 @@ impl ThreadRow {
 struct States {
     pixels: Pixels,
     states: Calls,
+    begin_of_trace: i64,
     rows: BTreeMap<i32, ThreadRow>,
     people: People,
     with_calls: bool,
@@ -163,6 +182,12 @@ impl Sink for States {
 }
 
 impl Gather for States {
+    fn begin(&mut self, state: &State) {
+        for (tid, row) in &mut self.rows {
+            row.begin(state.thread(*tid), self.begin_of_trace);
+        }
+    }
+
     fn open(&mut self, state: &State, to: i64) {
         for (tid, row) in self.rows.iter_mut().filter(|_| self.with_calls) {
             if let Some(open) = state.thread(*tid).and_then(|thread| thread.call.as_ref()) {
@@ -201,8 +226,9 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     }
     let rows = tids.iter().map(|tid| (*tid, ThreadRow::default())).collect();
     let calls = Calls::new(&of.classes.vocabulary);
-    let mut gather =
-        States { pixels, states: calls, rows, people: People::default(), with_calls, late_ns, late: Vec::new() };
+    let begin_of_trace = of.base();
+    let (people, late) = (People::default(), Vec::new());
+    let mut gather = States { pixels, states: calls, begin_of_trace, rows, people, with_calls, late_ns, late };
     let walked = Walk::new(of, window).in_pixels(pixels).run(&mut gather, stop)?;
     gather.people.finish(&walked.state);
     let mut answer = begin("states", of, window);
