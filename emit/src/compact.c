@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * compact.c: records of 4 bytes and a payload, where no sequence writes them: the spill lane and the
- * portable ring [ring.md 11]. record.c and portable.c ask here; the sequence is in arch/x86_64/compact.h.
+ * portable ring [ring.md 11]. record.c and portable.c ask here; the sequences are in arch/.../compact.h.
  * No locks, no system calls.
  */
 #include <string.h>

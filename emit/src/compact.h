@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* compact.h: compact records out of line [ring.md 11]. Who writes them by a sequence: arch/x86_64/compact.h. */
+/* compact.h: compact records out of line [ring.md 11]. Who writes them by a sequence: arch/.../compact.h. */
 #ifndef KYMO_COMPACT_H
 #define KYMO_COMPACT_H
 
 #include "internal.h"
 
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_AARCH64
+#include "kymo/arch/aarch64/compact.h"
+#elif KYMO_ARCH_X86_64
 #include "kymo/arch/x86_64/compact.h"
 #endif
 
@@ -53,7 +55,7 @@ bool kymo_places_note(struct kymo_places *places, uint32_t mark, const struct ky
 static inline bool kymo_compact_direct(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 				       const struct kymo_seg *segs, const struct kymo_seg *segs_end)
 {
-#if KYMO_ARCH_X86_64
+#if KYMO_ARCH_SEQUENCE
 	step += KYMO_COMPACT_EXCESS;
 	return step - KYMO_ONE_RECORD <= KYMO_RECORD_MAX &&
 	       kymo__sequence_compact_alone(slot, event, step, segs, segs_end);

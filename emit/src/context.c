@@ -117,8 +117,8 @@ int kymo_contexts_read(struct kymo_contexts *contexts, const struct kymo_mem *he
 	if (bits & ~(uint32_t)KNOWN_BITS || (bits & BOTH_PRIOS) == BOTH_PRIOS ||
 	    perf_count > KYMO_PERF_MAX || !(bits & KYMO_CONTEXT_PERF) != !perf_count)
 		return EPROTO;
-	/* Their sequence is for x86-64. */
-	if (bits & KYMO_CONTEXT_COMPACT && !KYMO_ARCH_X86_64)
+	/* They are for processors with a sequence. */
+	if (bits & KYMO_CONTEXT_COMPACT && !KYMO_ARCH_SEQUENCE)
 		return EOPNOTSUPP;
 	contexts->bits = bits;
 	contexts->perf_count = perf_count;

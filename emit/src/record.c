@@ -127,11 +127,8 @@ static enum kymo_verdict settle(struct kymo_ring *rings, struct record *record, 
 static inline int sequence_attempt(const struct kymo_slot *slot, const struct kymo_event *event, uint64_t step,
 			  const struct kymo_seg *segs, const struct kymo_seg *segs_end, bool is_compact)
 {
-#if KYMO_ARCH_X86_64
 	if (is_compact)
 		return kymo__sequence_compact(slot, event, step, segs, segs_end);
-#endif
-	(void)is_compact;
 	return kymo__sequence_segs(slot, event, step, segs, segs_end);
 }
 

@@ -47,7 +47,7 @@ compile() { # source flags...
 	$cross-gcc -static -std=c11 -g -Wall -Wextra -Werror -Iemit/include "$@" "emit/tests/$source.c" -o "$out/$source" \
 		"$out/libkymo.a" -pthread
 }
-programs="sequence edge context filter interrupted kept several killed stress cost"
+programs="sequence edge context compact filter interrupted kept several killed stress cost"
 status=0
 for program in $programs; do compile $program -O2 || status=1; done
 $cross-gcc -static -std=c11 -O2 -Wall -Wextra -Werror emit/tests/guest.c -o "$out/init" || status=1
@@ -67,15 +67,16 @@ guest() {
 	shift 2
 	echo "$*" >>"$out/commands"
 }
-limit=200 records=600000 paced=40000 kills=40 rounds=400 changed=20000 guest_s=600
+limit=200 records=600000 paced=40000 compact=20000 kills=40 rounds=400 changed=20000 guest_s=600
 if [ -n "${KYMO_STRESS:-}" ]; then
-	limit=600 records=10000000 paced=3000000 kills=2000 rounds=20000 changed=400000 guest_s=3600
+	limit=600 records=10000000 paced=3000000 compact=300000 kills=2000 rounds=20000 changed=400000 guest_s=3600
 fi
 for ring in rseq portable; do
 	own="$limit KYMO_RING=$ring"
 	guest "sequence, $ring" $ring "$own /sequence"
 	guest "filter, $ring" - "$own /filter /vectors.txt $changed"
 	guest "contexts, $ring" $ring "$own /context $rounds"
+	guest "compact records, $ring" $ring "$own /compact $compact"
 	guest "full rings, $ring" $ring "$own /edge $rounds"
 	guest "interrupted writers, $ring" $ring "$own /interrupted"
 	guest "kept contexts, $ring" $ring "$own /kept"

@@ -33,7 +33,6 @@ KYMO_EVENT(cost, small_five, (u32, a), (i64, b), (f64, c), (u64, d), (str, text)
 KYMO_EVENT(cost, small_prio, (u64, value))
 
 #define RING_BYTES (1u << 20)
-#define HAS_COMPACT (!KYMO_ARCH_AARCH64)
 #define CALLS 20000
 #define ROUNDS 41
 
@@ -44,10 +43,8 @@ enum {
 	PRIO,
 	VPID,
 	STACK,
-#if HAS_COMPACT
 	COMPACT,
 	COMPACT_PRIO,
-#endif
 	SESSIONS
 };
 
@@ -131,7 +128,6 @@ static void stack(void)
 	kymo_trace(cost, stack, value);
 }
 
-#if HAS_COMPACT
 static void small(void)
 {
 	kymo_trace(cost, small, value);
@@ -146,7 +142,6 @@ static void small_prio(void)
 {
 	kymo_trace(cost, small_prio, value);
 }
-#endif
 
 static const struct path paths[] = {
 	{ "nothing", nothing, false },
@@ -170,13 +165,11 @@ static const struct path paths[] = {
 	{ "context_prio_full", prio, true },
 	{ "context_vpid", vpid, false },
 	{ "context_callstack", stack, false },
-#if HAS_COMPACT
 	{ "compact_one_u64", small, false },
 	{ "compact_one_u64_full", small, true },
 	{ "compact_five_fields", small_five, false },
 	{ "compact_five_fields_full", small_five, true },
 	{ "compact_context_prio", small_prio, false },
-#endif
 };
 #define PATHS (sizeof(paths) / sizeof(paths[0]))
 
@@ -216,13 +209,11 @@ static void prepare(void)
 	attach(PRIO, KYMO_CONTEXT_PRIO);
 	attach(VPID, KYMO_CONTEXT_VPID);
 	attach(STACK, KYMO_CONTEXT_CALLSTACK);
-#if HAS_COMPACT
 	attach(COMPACT, KYMO_CONTEXT_COMPACT);
 	attach(COMPACT_PRIO, KYMO_CONTEXT_COMPACT | KYMO_CONTEXT_PRIO);
 	enable(&kymo__event_cost_small, COMPACT);
 	enable(&kymo__event_cost_small_five, COMPACT);
 	enable(&kymo__event_cost_small_prio, COMPACT_PRIO);
-#endif
 	filter(&kymo__event_cost_reject, 3, 4, 12);
 	filter(&kymo__event_cost_reject_second, 2, 4, 12);
 	filter(&kymo__event_cost_pass, 2, 4, 12);

@@ -59,12 +59,20 @@
 
 #define KYMO__SEQ_CLEAR "str xzr, [x8, #8]\n\t"
 
+/* The same, where x8 is no longer rseq: not there if a handler has forked, which wipes the slot. */
+#define KYMO__SEQ_CLEAR_ANEW									\
+	"ldr x9, [%[slot], #48]\n\t"								\
+	"cbz x9, 98f\n\t"									\
+	"add x9, x15, x9\n\t"									\
+	"str xzr, [x9, #8]\n"									\
+	"98:\n\t"
+
 /*
- * Up to the first 12 bytes of the record: x15 = thread pointer, x8 = rseq in; x10 = ring, x11 = p,
- * x12 = head out. Clobbers x9, x13, x14. longer goes to 96 where a record is longer than slot.room; aside is
+ * Up to the place of the record: x15 = thread pointer, x8 = rseq in; x9 = tid, x10 = ring, x11 = p, x12 = head,
+ * x13 = header word out. Clobbers x14. longer goes to 96 where a record is longer than slot.room; aside is
  * code that is jumped to; clock reads the clock to x13; end puts the low half of x12 + step into w14.
  */
-#define KYMO__SEQ_OPEN(longer, aside, clock, end)						\
+#define KYMO__SEQ_AT(longer, aside, clock, end)							\
 	"ldr w14, [x8, #4]\n\t"									\
 	"ldr w10, [%[slot], #8]\n\t"								\
 	"cmp w14, w10\n\t"									\
@@ -103,7 +111,11 @@
 	"add x11, x11, x9\n\t"									\
 	"ldr x9, [%[slot], #56]\n\t"								\
 	"ldr w9, [x15, x9]\n\t"									\
-	"cbz w9, 96b\n\t"									\
+	"cbz w9, 96b\n\t"
+
+/* Up to the first 12 bytes of the record. Clobbers x9, x13, x14. */
+#define KYMO__SEQ_OPEN(longer, aside, clock, end)						\
+	KYMO__SEQ_AT(longer, aside, clock, end)							\
 	"str x13, [x11]\n\t"									\
 	"str x13, [x10, #8]\n\t"								\
 	"str w9, [x11, #8]\n\t"

@@ -143,8 +143,8 @@ impl Options {
         config.contexts.probe()?;
         config.shared_rings = self.shared_rings;
         anyhow::ensure!(
-            !self.compact || cfg!(target_arch = "x86_64"),
-            "--compact is available on x86-64 only: programs of other processors cannot write compact records"
+            !self.compact || cfg!(any(target_arch = "x86_64", target_arch = "aarch64")),
+            "--compact needs x86-64 or 64-bit Arm: programs of other processors cannot write compact records"
         );
         config.compact = self.compact;
         config.memory_bytes_max = self.memory.unwrap_or_else(units::default_memory);
