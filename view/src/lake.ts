@@ -7,9 +7,10 @@ import { button, byId, clean, el, link, onFrame, renewed } from './dom.js';
 import { contents, labelsOf } from './lake_contents.js';
 import { LakeCopy } from './lake_copy.js';
 import { type Group, type Trend, type WorstRow, groupsOf, trendsOf, worstOf } from './lake_data.js';
+import { walkDays } from './lake_days.js';
 import { histogram, sampleLine, tails, trend, visible } from './lake_layout.js';
 import { changeTable, groupCsv, groupTable, trendCsv, worstCsv, worstTable } from './lake_tables.js';
-import { KEYS, type LakeView, QUANTILES, QUANTILE_NAMES, type QuantileName, chosen, conditionName, dayText, fromLakeFragment, isDay, keyName, keyText, onlyGroup, toLakeFragment, toggled, valueName } from './lake_view.js';
+import { KEYS, type LakeView, QUANTILES, QUANTILE_NAMES, type QuantileName, chosen, conditionName, dayText, fromLakeFragment, isDay, keyName, keyText, onlyGroup, toLakeFragment, toggled, VALUES, valueName } from './lake_view.js';
 import { type Look } from './looks.js';
 import { palette } from './palette.js';
 import { type Picture, drawn } from './shapes.js';
@@ -54,7 +55,7 @@ class LakePage {
   constructor() {
     chooseTheme();
     this.client.onReachable = (isReachable, why) => this.gone(isReachable ? '' : why || 'kymo view does not answer. What is shown stays; the page goes on when it comes back.');
-    const picture = (section: string, place: number) => () => byId(section).querySelectorAll('svg[role="img"].picture')[place] as SVGElement | null;
+    const picture = (section: string, place: number) => () => byId(section).querySelectorAll('svg.picture')[place] as SVGElement | null;
     this.copy = new LakeCopy(
       {
         tables: {
@@ -78,7 +79,7 @@ class LakePage {
       this.view = fromLakeFragment(this.address);
       this.ask(before);
     });
-    const choose = (id: 'what' | 'by' | 'first' | 'last' | 'quantile'): void => {
+    const choose = (id: 'what' | 'by' | 'values' | 'first' | 'last' | 'quantile'): void => {
       const input = byId<HTMLInputElement | HTMLSelectElement>(id);
       input.addEventListener('change', () => {
         const isWrong = (id === 'first' || id === 'last') && input.value !== '' && !isDay(input.value);
@@ -86,7 +87,7 @@ class LakePage {
         else this.go({ ...this.view, hide: id === 'by' ? [] : this.view.hide, [id]: input.value } as LakeView);
       });
     };
-    for (const id of ['what', 'by', 'first', 'last', 'quantile'] as const) choose(id);
+    for (const id of ['what', 'by', 'values', 'first', 'last', 'quantile'] as const) choose(id);
     byId('again').addEventListener('click', () => this.again());
     byId('to-copies').addEventListener('click', () => this.copy.toggle());
     byId('theme').addEventListener('click', () => this.switchTheme());
@@ -170,12 +171,12 @@ class LakePage {
     const isSame = (a: LakeView, b: LakeView): boolean => JSON.stringify(chosen(a)) === JSON.stringify(chosen(b));
     const { view } = this;
     if (!before || !isSame(before, view)) {
-      void this.part('kinds', { ...chosen(view), what: undefined, by: undefined }, (answer) => this.takeKinds(answer));
+      void this.part('kinds', { ...chosen(view), what: undefined, by: undefined, values: undefined }, (answer) => this.takeKinds(answer));
       void this.part('distribution', chosen(view), (answer) => {
         this.groups = groupsOf(answer);
         this.groupNotes = notesOf(answer);
       });
-      void this.part('worst', { ...chosen(view), limit: ROWS }, (answer) => (this.worst = worstOf(answer)));
+      void this.part('worst', { ...chosen(view), values: undefined, limit: ROWS }, (answer) => (this.worst = worstOf(answer)));
     }
     if (!before || !isSame(before, view) || before.quantile !== view.quantile) {
       void this.part('trend', { ...chosen(view), quantile: view.quantile }, (answer) => {
@@ -257,6 +258,7 @@ class LakePage {
     const labels = this.contentsAnswer ? [...labelsOf(this.contentsAnswer).keys()].map((key): [string, string] => [`label:${key}`, `label ${key}`]) : [];
     const keys: [string, string][] = [...Object.entries(KEYS), ...labels];
     options('by', keys.some(([key]) => key === view.by) ? keys : [[view.by, keyName(view.by)], ...keys], view.by);
+    options('values', VALUES.map((most) => [most, `${most} at most`]), view.values);
     options('quantile', QUANTILES.map((name) => [name, QUANTILE_NAMES[name]]), view.quantile);
     for (const id of ['first', 'last'] as const) byId<HTMLInputElement>(id).value = view[id];
     const remove = (condition: string): HTMLElement => el('span', 'chip', conditionName(condition), button('×', `Without ${conditionName(condition)}`, () => this.go({ ...view, is: view.is.filter((one) => one !== condition) })));
@@ -306,10 +308,13 @@ class LakePage {
     const drawnTrends = shown.map(({ of }) => of);
     const hasChanges = drawnTrends.some(({ changes }) => changes.length);
     const whole = view.first || view.last ? link('Show all days', () => this.go({ ...view, first: '', last: '' })) : null;
+    const days = figure(trend(shown, name, width), 'A click on a day, or Enter, chooses it; arrows go from day to day. A gap is a day without samples.');
+    const picture = days.querySelector('svg');
+    if (picture) walkDays(picture, (day) => this.chooseDay(day), (tip) => this.say(tip));
     renewed(
       byId('trend'),
       el('h2', '', `${name} over days`, whole),
-      figure(trend(shown, name, width), 'A click on a day chooses it; a gap is a day without samples.'),
+      days,
       legend(shown.map(({ of, look }) => el('span', 'item', line(look), valueName(of.value)))),
       ...drawnTrends.filter(({ why }) => why !== null).map(({ value, why }) => el('p', 'note', `${valueName(value)}: ${why}.`)),
       ...this.trendNotes.map((note) => el('p', 'note', note)),

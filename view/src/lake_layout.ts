@@ -211,7 +211,7 @@ function dayShapes(of: Trend, look: Look, day: TrendDay, x: (day: number) => num
   const mark: Shape[] = isLossy(day) ? [{ kind: 'box', x: at - 3, y: BOTTOM - 3, w: 6, h: 3, fill: 'loss' }] : [];
   const { bounds } = day;
   if (!bounds) return mark;
-  const dot = { kind: 'dot', x: at, y: y.at(bounds.value), tip, day: day.day } as const;
+  const dot = { kind: 'dot', x: at, y: y.at(bounds.value), tip, day: day.day, group: of.row } as const;
   if (!isLossy(day)) return [{ ...dot, r: 3, fill: look.colour }];
   const top = bounds.most === null ? TOP : y.at(bounds.most);
   const bottom = bounds.least > 0 ? y.at(bounds.least) : BOTTOM;

@@ -10,9 +10,13 @@ export const QUANTILE_NAMES: Record<QuantileName, string> = { p50: 'p50', p90: '
 /** What rows can be grouped by, beside labels. */
 export const KEYS = { host: 'Host', kernel_release: 'Kernel', name: 'Thread', of: 'What it is of', day: 'Day' } as const;
 
+/** Groups at most, those with most samples. */
+export const VALUES = ['8', '16', '24'] as const;
+
 export interface LakeView {
   what: string;
   by: string;
+  values: (typeof VALUES)[number];
   /** Days, `YYYY-MM-DD`; empty: all. */
   first: string;
   last: string;
@@ -23,7 +27,7 @@ export interface LakeView {
   hide: readonly (string | null)[];
 }
 
-export const LAKE_START: LakeView = { what: 'wakeup', by: 'host', first: '', last: '', is: [], quantile: 'p99', hide: [] };
+export const LAKE_START: LakeView = { what: 'wakeup', by: 'host', values: '8', first: '', last: '', is: [], quantile: 'p99', hide: [] };
 
 /** Whether a text is a day. */
 export function isDay(text: string): boolean {
@@ -42,6 +46,7 @@ export function fromLakeFragment(fragment: string): LakeView {
   return {
     what: parts.get('what') || LAKE_START.what,
     by: parts.get('by') || LAKE_START.by,
+    values: VALUES.find((known) => known === parts.get('values')) ?? LAKE_START.values,
     first: day(parts.get('first')),
     last: day(parts.get('last')),
     is: [...new Set(parts.getAll('is'))].filter(Boolean).slice(0, 20),
@@ -51,7 +56,7 @@ export function fromLakeFragment(fragment: string): LakeView {
 }
 
 export function toLakeFragment(view: LakeView): string {
-  const parts = new URLSearchParams({ what: view.what, by: view.by, quantile: view.quantile });
+  const parts = new URLSearchParams({ what: view.what, by: view.by, values: view.values, quantile: view.quantile });
   for (const name of ['first', 'last'] as const) if (view[name]) parts.set(name, view[name]);
   for (const one of view.is) parts.append('is', one);
   for (const one of view.hide) parts.append('hide', one === null ? '?' : `=${one}`);
@@ -60,8 +65,8 @@ export function toLakeFragment(view: LakeView): string {
 
 /** What all questions about samples are told. */
 export function chosen(view: LakeView): Parameters {
-  const { what, by, first, last, is } = view;
-  return { what, by, first, last, is };
+  const { what, by, values, first, last, is } = view;
+  return { what, by, values, first, last, is };
 }
 
 /** What a group is called. */

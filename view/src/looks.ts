@@ -8,19 +8,11 @@ export interface Look {
   dashes: readonly number[];
 }
 
-const LOOKS: readonly Look[] = [
-  { colour: 'a', dashes: [] },
-  { colour: 'b', dashes: [6, 3] },
-  { colour: 'c', dashes: [2, 2] },
-  { colour: 'e1', dashes: [8, 2, 2, 2] },
-  { colour: 'e3', dashes: [] },
-  { colour: 'e4', dashes: [6, 3] },
-  { colour: 'e6', dashes: [2, 2] },
-  { colour: 'e5', dashes: [8, 2, 2, 2] },
-];
+const COLOURS: readonly ColourName[] = ['a', 'b', 'c', 'e1', 'e3', 'e4', 'e6', 'e5'];
+const DASHES: readonly (readonly number[])[] = [[], [6, 3], [2, 2], [8, 2, 2, 2]];
 
-const FIRST: Look = { colour: 'a', dashes: [] };
-
+/** The first 32 are all different: each time round the colours, their dashes are the next ones. */
 export function lookOf(place: number): Look {
-  return LOOKS[place % LOOKS.length] ?? FIRST;
+  const round = Math.floor(place / COLOURS.length);
+  return { colour: COLOURS[place % COLOURS.length] ?? 'a', dashes: DASHES[(place + round) % DASHES.length] ?? [] };
 }

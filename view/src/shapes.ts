@@ -13,7 +13,7 @@ export interface Stroke {
 export type Shape =
   | { kind: 'line'; points: readonly (readonly [x: number, y: number])[]; stroke: Stroke }
   | { kind: 'box'; x: number; y: number; w: number; h: number; fill?: ColourName; stroke?: Stroke }
-  | { kind: 'dot'; x: number; y: number; r: number; fill: ColourName; stroke?: Stroke; tip?: string; day?: number }
+  | { kind: 'dot'; x: number; y: number; r: number; fill: ColourName; stroke?: Stroke; tip?: string; day?: number; group?: number }
   | { kind: 'text'; x: number; y: number; text: string; colour: ColourName; anchor?: 'start' | 'middle' | 'end'; bold?: boolean };
 
 export interface Picture {
@@ -51,10 +51,11 @@ function element(shape: Shape, colours: Palette): SVGElement {
       return make('rect', { x, y, width: Math.max(w, 0.5), height: Math.max(h, 0.5), fill: fill ? colours[fill] : 'none', ...stroked(stroke, colours) });
     }
     case 'dot': {
-      const { x, y, r, fill, stroke, tip, day } = shape;
+      const { x, y, r, fill, stroke, tip, day, group } = shape;
       const made = make('circle', { cx: x, cy: y, r, fill: colours[fill], ...stroked(stroke, colours) });
       if (tip) made.dataset['tip'] = clean(tip);
       if (day !== undefined) made.dataset['day'] = String(day);
+      if (group !== undefined) made.dataset['group'] = String(group);
       return made;
     }
     case 'text': {

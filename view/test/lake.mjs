@@ -105,6 +105,41 @@ await step('a click on a day chooses it, and the way back is there', async () =>
   await idle();
   await until(() => document.querySelectorAll('#distribution tbody tr').length === 3);
 });
+await step('days are walked by keyboard alone, and Enter chooses one', async () => {
+  const focused = () => page.evaluate(() => [document.activeElement.dataset.group, document.activeElement.dataset.day].map(Number));
+  assert.equal(await page.$$eval('#trend circle[tabindex="0"]', (all) => all.length), 1);
+  await page.$eval('#trend circle[tabindex="0"]', (day) => day.focus());
+  const [group, day] = await focused();
+  await page.keyboard.press('ArrowRight');
+  assert.deepEqual(await focused(), [group, day + 1]);
+  assert.match(await text('#status'), /2026-11-11: p50/);
+  await page.keyboard.press('ArrowDown');
+  assert.deepEqual(await focused(), [group + 1, day + 1]);
+  await page.keyboard.press('End');
+  await page.keyboard.press('ArrowRight');
+  assert.deepEqual(await focused(), [group + 1, day + 11], 'there is no day behind the last one');
+  // Drawn anew, the focus stays where it is.
+  await page.keyboard.press('T');
+  await page.keyboard.press('T');
+  await until((day) => Number(document.activeElement.dataset.day) === day && document.activeElement.getAttribute('tabindex') === '0', 20000, day + 11);
+  await page.keyboard.press('Enter');
+  await until(() => new URLSearchParams(location.hash.slice(1)).get('first') === '2026-11-21');
+  await idle();
+  await page.goBack();
+  await idle();
+});
+await step('more groups are asked for when they are chosen', async () => {
+  const asked = [];
+  const note = (request) => request.url().includes('l/q/') && asked.push(new URL(request.url()));
+  page.on('request', note);
+  await choose('values', '24');
+  page.off('request', note);
+  const names = asked.map((url) => url.pathname.split('/').at(-1)).sort();
+  assert.deepEqual(names, ['distribution', 'kinds', 'trend', 'worst']);
+  for (const url of asked) assert.equal(url.searchParams.get('values'), /distribution|trend/.test(url.pathname) ? '24' : null, url.pathname);
+  assert.equal((await cells('distribution')).length, 3);
+  await choose('values', '8');
+});
 await step('by label; a click on a group is a condition, with all its characters', async () => {
   await choose('by', 'label:board');
   const groups = await cells('distribution');

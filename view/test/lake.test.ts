@@ -10,10 +10,12 @@ import { decode } from '../src/columns.js';
 import { csv } from '../src/copy.js';
 import { bytesText, labelsOf, leadText } from '../src/lake_contents.js';
 import { type Group, type Place, type Trend, type TrendDay, type WorstRow, groupsOf, trendsOf, worstOf } from '../src/lake_data.js';
+import { nextDay } from '../src/lake_days.js';
 import { changeText, histogram, lostText, parts, runs, short, tails, trend, visible } from '../src/lake_layout.js';
 import { command, pictureAddress, quoted } from '../src/lake_links.js';
 import { boundsText, groupCsv, trendCsv, worstCsv } from '../src/lake_tables.js';
 import { LAKE_START, chosen, conditionName, dayNumber, dayText, fromLakeFragment, isDay, momentText, onlyGroup, toLakeFragment, toggled } from '../src/lake_view.js';
+import { lookOf } from '../src/looks.js';
 import type { Shape } from '../src/shapes.js';
 import { fromFragment, fromWall, sampleOf, whole } from '../src/view.js';
 import { type Columns, frame } from './frame.js';
@@ -21,10 +23,10 @@ import { type Columns, frame } from './frame.js';
 const ODD = `a'b"c=d&<img src=x>\n\u202e%`;
 
 test('the address is the view, whatever characters it has', () => {
-  const view = { ...LAKE_START, what: 'futex', by: `label:board`, first: '2026-11-01', is: [`label:board=${ODD}`, 'host'], quantile: 'max' as const, hide: [ODD, null, ''] };
+  const view = { ...LAKE_START, what: 'futex', by: `label:board`, values: '24' as const, first: '2026-11-01', is: [`label:board=${ODD}`, 'host'], quantile: 'max' as const, hide: [ODD, null, ''] };
   assert.deepEqual(fromLakeFragment(toLakeFragment(view)), view);
   assert.deepEqual(fromLakeFragment(''), LAKE_START);
-  const odd = fromLakeFragment('#quantile=p42&first=yesterday&last=2026-1-1&by=&is=&hide=');
+  const odd = fromLakeFragment('#quantile=p42&values=9&first=yesterday&last=2026-1-1&by=&is=&hide=');
   assert.deepEqual(odd, { ...LAKE_START, hide: [null] });
   const asked = new URLSearchParams(address('worst', chosen(view)).split('?')[1]);
   assert.deepEqual(asked.getAll('is'), view.is);
@@ -234,4 +236,17 @@ test('what is in the lake, in one sentence', () => {
   assert.equal(bytesText(900), '900 B');
   const labels = labelsOf(decode(frame({ labels: { key: ['text', [0, 0]], value: ['text', [1, 0]], additions: ['u32', [1, 2]] } }, { texts: ['board', ODD] })));
   assert.deepEqual([...labels], [['board', [{ value: ODD, additions: 1 }, { value: 'board', additions: 2 }]]]);
+});
+
+test('arrows lead from day to day, and to the nearest day of another group', () => {
+  const days = [10, 11, 13].map((day) => ({ group: 0, day })).concat([{ group: 2, day: 12 }, { group: 2, day: 20 }]);
+  const from = (place: number, key: string): unknown => nextDay(days, place, key);
+  assert.deepEqual([from(0, 'ArrowRight'), from(1, 'ArrowRight'), from(2, 'ArrowRight'), from(0, 'ArrowLeft')], [1, 2, null, null]);
+  assert.deepEqual([from(0, 'ArrowDown'), from(2, 'ArrowDown'), from(4, 'ArrowUp'), from(3, 'ArrowUp'), from(3, 'ArrowDown')], [3, 3, 2, 1, null]);
+  assert.deepEqual([from(1, 'Home'), from(1, 'End'), from(4, 'Home'), from(1, 'x'), from(9, 'End')], [0, 2, 3, null, null]);
+});
+
+test('looks of 24 groups are all different', () => {
+  const looks = Array.from({ length: 24 }, (_, place) => lookOf(place));
+  assert.equal(new Set(looks.map(({ colour, dashes }) => `${colour} ${dashes.join()}`)).size, 24);
 });
