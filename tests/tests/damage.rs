@@ -209,6 +209,7 @@ fn a_stream_that_is_cut_short_while_it_is_read_is_damage() {
     let records = 1 + text.lines().count();
     let output = reader.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let sizes: Vec<_> = files.iter().map(|path| (path, std::fs::metadata(path).map(|of| of.len()).ok())).collect();
+    assert_eq!(output.status.code(), Some(1), "{records} records; {said}; {sizes:?}");
     assert!(said.contains("the file was cut short") && records < 200_000, "{records} records; {said}");
 }

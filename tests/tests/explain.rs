@@ -73,7 +73,7 @@ fn a_late_wakeup_names_the_thread_that_outranked_it() {
     let advice = story["advice"].to_string();
     assert!(advice.contains("outranks it (rt 20 before rt 10)"), "{advice}");
     assert!(text(&story["gap"], "text").contains("hog["), "{story}");
-    screenful(&lab, trace);
+    screenful(&lab, trace, &story);
     moments(&lab, trace, &story);
     same_causes(&lab, trace, &story);
 }
@@ -95,11 +95,15 @@ fn same_causes(lab: &Lab, trace: &str, story: &Value) {
 
 /// The text fits a screen, and has all its parts.
 #[track_caller]
-fn screenful(lab: &Lab, trace: &str) {
+fn screenful(lab: &Lab, trace: &str, story: &Value) {
     let told = lab.kymo(&["explain", trace, "--thread", "victim", "--utc"]).expect(0).stdout;
-    for needle in ["where the time went:", "what happened:", "- it begins -", ">>> ", "what to try:", "kymo shield 0"] {
+    for needle in ["where the time went:", "what happened:", ">>> ", "what to try:", "kymo shield 0"] {
         assert!(told.contains(needle), "no {needle:?} in\n{told}");
     }
+    // Where nothing was recorded just before, there is nothing in front of the begin.
+    let is_before = |row: &Value| row["moment"]["time"].as_i64().is_some_and(|time| Some(time) < story["from"].as_i64());
+    let has_before = story["rows"].as_array().is_some_and(|rows| rows.iter().any(is_before));
+    assert_eq!(told.contains("- it begins -"), has_before, "{told}");
     assert!(told.lines().count() < 60, "{told}");
     let short = lab.kymo(&["explain", trace, "--thread", "victim", "--lines", "4"]).expect(0).stdout;
     assert!(short.lines().count() < told.lines().count(), "{short}");

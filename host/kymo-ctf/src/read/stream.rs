@@ -207,8 +207,8 @@ pub(super) struct Stream<'t> {
     opened: PacketMark,
     /// Damage at times before this is not told of, cycles.
     pub quiet_before: u64,
-    /// The file was cut short while it was read; that has been said.
-    is_given_up: bool,
+    /// The file was cut short while it was read. That is told wherever reading is: all that comes later is missing.
+    cut_short: Option<Caveat>,
     /// Is told how far the stream has come, and up to where it has been.
     pub watch: Option<&'t dyn Watch>,
     told: usize,
@@ -261,7 +261,7 @@ impl<'t> Stream<'t> {
             packets_end: u64::MAX,
             opened: PacketMark::default(),
             quiet_before: 0,
-            is_given_up: false,
+            cut_short: None,
             watch: None,
             told: 0,
         }
@@ -362,8 +362,11 @@ impl<'t> Stream<'t> {
     #[cold]
     fn give_up(&mut self) -> Next {
         (self.packet, self.next) = (None, self.data.len());
-        if !std::mem::replace(&mut self.is_given_up, true) {
-            self.caveat(self.packets_met.saturating_sub(1), self.cursor.byte(), Damage::CutShort);
+        if self.cut_short.is_none() {
+            let (packet, at) = (self.packets_met.saturating_sub(1), self.cursor.byte());
+            let cut = Caveat { file: self.name.into(), packet: Some(packet), at, damage: Damage::CutShort };
+            self.caveats.push(cut.clone());
+            self.cut_short = Some(cut);
         }
         Next::End
     }
@@ -568,12 +571,14 @@ impl Stream<'_> {
         }
     }
 
-    /// The last item is in front of the slice: what was wrong up to there has been told by the slice before.
+    /// The last item is in front of the slice: what was wrong up to there has been told by the slice before. But that
+    /// the file was cut short is told by each, because the one before may have left it to this one.
     #[inline]
     pub(super) fn forget_caveats(&mut self) {
         if self.caveats.count() > 0 || self.held.caveats.count() > 0 {
             self.caveats.clear();
             self.held.caveats.clear();
+            self.cut_short.clone().into_iter().for_each(|cut| self.caveats.push(cut));
         }
     }
 }
