@@ -101,7 +101,8 @@ fn screenful(lab: &Lab, trace: &str, story: &Value) {
         assert!(told.contains(needle), "no {needle:?} in\n{told}");
     }
     // Where nothing was recorded just before, there is nothing in front of the begin.
-    let is_before = |row: &Value| row["moment"]["time"].as_i64().is_some_and(|time| Some(time) < story["from"].as_i64());
+    let is_before =
+        |row: &Value| row["moment"]["time"].as_i64().is_some_and(|time| Some(time) < story["from"].as_i64());
     let has_before = story["rows"].as_array().is_some_and(|rows| rows.iter().any(is_before));
     assert_eq!(told.contains("- it begins -"), has_before, "{told}");
     assert!(told.lines().count() < 60, "{told}");
