@@ -189,6 +189,8 @@ impl<'t> Reader<'t> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::super::{Memory, Passed};
     use super::*;
 
@@ -341,6 +343,48 @@ mod tests {
                 if Slices::of_pieces(&traces, slice, piece).is_some() {
                     check_pieces(&traces, slice, piece);
                 }
+            }
+        }
+    }
+
+    /// A trace in files, of one stream with `packets` packets of 2000 records.
+    fn in_files(packets: u8) -> (tempfile::TempDir, Vec<Trace>) {
+        let dir = tempfile::tempdir().unwrap();
+        let times = |number: u8| rising(8 * number, 8 * number + 7, 2000);
+        let stream: Vec<u8> = (0..packets)
+            .flat_map(|number| packet(u64::from(8 * number), u64::from(8 * number + 7), 0, &times(number)))
+            .collect();
+        std::fs::write(dir.path().join("metadata"), METADATA).unwrap();
+        std::fs::write(dir.path().join("s"), stream).unwrap();
+        let trace = Trace::open(dir.path()).unwrap().value;
+        (dir, vec![trace])
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_is_told_of_whenever_that_happens() {
+        // Slices that are made, and those that are read, when the file is cut to its first page.
+        let (dir, whole) = in_files(20);
+        let mut slices = Slices::of_pieces(&whole, 8000, 600).unwrap();
+        let count = std::iter::from_fn(|| slices.next()).count();
+        assert!(count > 8, "{count} slices");
+        drop(dir);
+        for made in 0..=count {
+            for read_first in 0..made.min(count - 1) {
+                let (dir, traces) = in_files(20);
+                let mut slices = Slices::of_pieces(&traces, 8000, 600).unwrap();
+                let mut wrong = Vec::new();
+                let mut waiting: VecDeque<Slice> = (0..made).map_while(|_| slices.next()).collect();
+                for slice in waiting.drain(..read_first) {
+                    wrong.extend(read(&mut Reader::of_slice(&traces, &slice)).1);
+                }
+                assert!(wrong.is_empty(), "{wrong:?}");
+                let file = std::fs::File::options().write(true).open(dir.path().join("s")).unwrap();
+                file.set_len(4096).unwrap();
+                while let Some(slice) = waiting.pop_front().or_else(|| slices.next()) {
+                    wrong.extend(read(&mut Reader::of_slice(&traces, &slice)).1);
+                }
+                let is_told = wrong.iter().any(|(_, text)| text.contains("the file was cut short"));
+                assert!(is_told, "{made} made, {read_first} read: {wrong:?}");
             }
         }
     }
