@@ -298,8 +298,10 @@ impl Learn {
     /// name.
     fn forked_of(&self, record: &Record<'_>) -> Option<u32> {
         self.of(record)?;
-        let (pid, tid) = record.vpid.zip(record.vtid).filter(|_| record.packet_context.get("vpid").is_some())?;
+        let (pid, tid) = record.vpid.zip(record.vtid)?;
         let other = self.look(record, tid).pid.filter(|other| *other != pid)?;
+        // By name, so only where it matters.
+        record.packet_context.get("vpid")?;
         let main = self.look(record, pid);
         let is_same = main.pid == Some(pid) && !record.procname.is_empty() && main.name == cut(record.procname);
         is_same.then_some(other)

@@ -60,12 +60,18 @@ impl DirectClass {
         columns.iter().map(from).collect::<Option<Vec<From>>>().map(DirectClass)
     }
 
+    /// Whether a column has times.
+    pub fn has_times(&self) -> bool {
+        self.0.iter().any(|from| matches!(from, From::Time))
+    }
+
     /// Appends a row.
     #[inline]
     pub fn push(&self, columns: &mut [Column], row: &DirectRow<'_>) {
         let fields = row.fields;
         for (from, column) in self.0.iter().zip(columns) {
-            match (*from, &mut column.cells) {
+            // Not copied: it would be stored in pieces and loaded whole, which the processor waits for.
+            match (from, &mut column.cells) {
                 (From::Integer(direct), Cells::Int { values, .. }) => match direct.read(fields) {
                     Some(number) => values.push(bits_of(number)),
                     None => values.push_option(at_end(fields, |fields| direct.read(fields)).map(bits_of)),

@@ -253,6 +253,9 @@ impl Reading<'_, '_> {
         let wanted = self.wanted;
         let traces = &wanted.group.traces;
         let Some(mut reader) = between(traces, wanted.range(), starts) else { return Ok(()) };
+        let has_times = wanted.from.is_some()
+            || wanted.to.is_some()
+            || direct.iter().flatten().flatten().any(DirectClass::has_times);
         while let Some(item) = reader.pass() {
             self.passed(emit)?;
             let Passed::Record { trace, .. } = item else { continue };
@@ -268,7 +271,7 @@ impl Reading<'_, '_> {
             let of = RowOf { host: &wanted.group.host, trace: &traces[trace].label };
             let table = &mut *self.table;
             let room = (BATCH_ROWS as u64).min(emit.left()).saturating_sub(table.rows() as u64);
-            reader.pass_fields(room, |event, ns, fields| {
+            reader.pass_fields(room, has_times, |event, ns, fields| {
                 if let (true, Some(class)) = (is_of_cpu && wanted.wants_time(ns), &classes[event]) {
                     table.push_direct(class, &DirectRow { ns, cpu, writer, event: &events[event].name, of, fields });
                 }

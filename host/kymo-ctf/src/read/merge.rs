@@ -245,11 +245,11 @@ impl<'t> Reader<'t> {
     }
 
     /// Passes over records behind what was given or passed last, in the same packet, as long as they are plain: faster
-    /// than one by one, and at most `records`. `note` gets of each its event, its time in ns, and its bytes as
-    /// [`Glance::fields`] has them: one whose fields begin within a byte is not passed over. Does nothing where several
-    /// streams are read, whose records come in between.
+    /// than one by one, and at most `records`. `note` gets of each its event, its time in ns (0 without `has_times`),
+    /// and its bytes as [`Glance::fields`] has them: one whose fields begin within a byte is not passed over. Does
+    /// nothing where several streams are read, whose records come in between.
     #[inline]
-    pub fn pass_fields(&mut self, records: u64, mut note: impl FnMut(usize, i128, &'t [u8])) {
+    pub fn pass_fields(&mut self, records: u64, has_times: bool, mut note: impl FnMut(usize, i128, &'t [u8])) {
         let Some(source) = self.current.map(|index| &mut self.streams[index]) else { return };
         if !self.waiting.is_empty() || source.cuts.is_some() || source.lost.is_some() {
             return;
@@ -258,7 +258,8 @@ impl<'t> Reader<'t> {
         let until = Until { time: source.to.unwrap_or(u64::MAX), whole_bytes: true, records, ..Until::END };
         source.stream.pass_fields(until, |event, time, at| {
             if time >= from {
-                note(event, seconds.nanoseconds(time), data.get((at / 8) as usize..).unwrap_or_default());
+                let ns = if has_times { seconds.nanoseconds(time) } else { 0 };
+                note(event, ns, data.get((at / 8) as usize..).unwrap_or_default());
             }
         });
     }
