@@ -102,6 +102,8 @@ bench-view: ## kymo view on a trace of 4 GiB: windows, browser, memory, truth of
 bench-query: ## kymo sql, Python, Parquet and Spark beside babeltrace2's Python and DuckDB, on 4 GiB (QUICK=1: 256 MiB)
 	@scripts/deps.sh bench-query
 	@$(MAKE) -s emit posix probe sql
+	@# make test leaves a package that is not optimized.
+	@KYMO=$(KYMO) CARGO=$(CARGO) tests/python.sh --collect-only -q >/dev/null
 	@KYMO=$(KYMO) CARGO=$(CARGO) bench/query $(if $(QUICK),--quick) $(QUERY_BENCH)
 
 bench-lake: ## questions about a lake of 10,000 hosts: seconds, bytes that are read; what an addition costs (QUICK=1: 500 hosts)
