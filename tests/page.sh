@@ -22,8 +22,8 @@ if [ "$(id -u)" != 0 ] || [ ! -e /sys/kernel/tracing/instances ] || ! command -v
 	echo "SKIP the page in a browser: it needs root, tracefs and chromium"
 	exit 0
 fi
-# Threads that wait for one another, and for the disk.
-"$kymo" record -q -o "$work/t" -k 'sched:*' -k 'irq:*' -k syscalls -- sh -c 'for i in 1 2 3; do seq 20000 | sort | tail -n 1; sleep 0.1; done' \
+# Threads that wait for one another, and for the disk. The shell tells its number: other shells of the machine have its name.
+"$kymo" record -q -o "$work/t" -k 'sched:*' -k 'irq:*' -k syscalls -- sh -c 'echo "shell $$"; for i in 1 2 3; do seq 20000 | sort | tail -n 1; sleep 0.1; done' \
 	>"$work/record" 2>&1 || { cat "$work/record"; echo "0 passed, 1 failed"; exit 1; }
 # Results of another tool, which are imported on the way.
 results=host/kymo-lab/tests/import
@@ -41,10 +41,11 @@ if [ -z "$address" ]; then
 	echo "0 passed, 1 failed"
 	exit 1
 fi
-(cd view && node test/browser.mjs "$address" "${1:-}")
+shell=$(sed -n 's/^shell //p' "$work/record")
+(cd view && node test/browser.mjs "$address" "$shell" "${1:-}")
 status=$?
 if [ $status = 0 ]; then
-	(cd view && node test/parts.mjs "$address" "${1:-}")
+	(cd view && node test/parts.mjs "$address" "$shell" "${1:-}")
 	status=$?
 fi
 if [ $status = 0 ]; then

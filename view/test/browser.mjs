@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Drives a real browser through the page: clicks, drags, types and zooms, and looks at what is shown.
-// Usage: node test/browser.mjs ADDRESS [SCREENSHOTS]; the server shows a trace of the kernel's scheduler.
+// Usage: node test/browser.mjs ADDRESS TID [SCREENSHOTS]; the server shows a trace of the kernel's scheduler, TID: of a thread that waits
+// again and again.
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { drive, executablePath } from './drive.mjs';
 
-const [address, shots] = process.argv.slice(2);
-if (!address || !executablePath) {
-  console.log(`SKIP the page in a browser: ${address ? 'chromium is not installed' : 'no address'}`);
+const [address, shell, shots] = process.argv.slice(2);
+if (!address || !shell || !executablePath) {
+  console.log(`SKIP the page in a browser: ${executablePath ? 'no address or no thread' : 'chromium is not installed'}`);
   process.exit(0);
 }
 if (shots) await mkdir(shots, { recursive: true });
@@ -78,8 +79,9 @@ await step('dragging moves, and Shift dragging zooms to the stretch', async () =
   await page.keyboard.press('Home');
 });
 await step('a thread is selected by its label, and what it did is told', async () => {
-  // The shell of the recorded command: a thread that changes often. The first row may be one that ran once.
-  await page.evaluate(() => [...document.querySelectorAll('#labels [data-key^="tid"]')].find((row) => /^\W*sh\b/.test(row.textContent)).click());
+  // The shell of the recorded command: a thread that waits again and again. Other rows may have one change only.
+  await until((shell) => document.querySelector(`#labels [data-key="tid${shell}"]`), shell);
+  await page.evaluate((shell) => document.querySelector(`#labels [data-key="tid${shell}"]`).click(), shell);
   await until(() => /Where the time of the window went/.test(document.querySelector('#details').textContent));
   await until(() => document.querySelectorAll('#details .steps li').length > 0);
   await shot('details');
@@ -241,7 +243,7 @@ await step('beside the worst one is its explanation, whose threads and times are
 await step('the critical path is drawn over the threads, and listed', async () => {
   await page.keyboard.press('Home');
   await page.keyboard.press('Escape');
-  await page.evaluate(() => [...document.querySelectorAll('#labels [data-key^="tid"]')].find((label) => /^sort\[\d+\]/.test(label.textContent) || /\[\d+\]/.test(label.textContent)).click());
+  await page.evaluate((shell) => document.querySelector(`#labels [data-key="tid${shell}"]`).click(), shell);
   const ink = () =>
     page.evaluate(() => {
       const canvas = document.querySelector('#plot');

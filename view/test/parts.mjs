@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Drives a real browser: wake-up arrows, groups of threads, the brush over latencies, counts of a filter, and the page by
-// keyboard alone. Usage: node test/parts.mjs ADDRESS [SCREENSHOTS]; the server shows a trace of the kernel's scheduler.
+// keyboard alone. Usage: node test/parts.mjs ADDRESS TID [SCREENSHOTS]; the server shows a trace of the kernel's scheduler,
+// TID: of a thread that is woken again and again.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { drive, executablePath } from './drive.mjs';
 
-const [address, shots] = process.argv.slice(2);
-if (!address || !executablePath) {
-  console.log(`SKIP parts of the page in a browser: ${address ? 'chromium is not installed' : 'no address'}`);
+const [address, shell, shots] = process.argv.slice(2);
+if (!address || !shell || !executablePath) {
+  console.log(`SKIP parts of the page in a browser: ${executablePath ? 'no address or no thread' : 'chromium is not installed'}`);
   console.log('0 passed, 0 failed, 0 skipped');
   process.exit(0);
 }
@@ -58,7 +59,10 @@ await step('the time line is there', async () => {
 await step('wake-ups of the selected thread are drawn on request, and of the one under the pointer', async () => {
   const asked = [];
   page.on('request', (request) => request.url().includes('/q/arrows') && asked.push(new URL(request.url()).searchParams.get('tids')));
-  const [first, second] = await page.$$eval('#labels [data-key^="tid"]', (all) => all.slice(0, 2).map((label) => label.dataset.key));
+  const first = `tid${shell}`;
+  // A row beside it: what is chosen is scrolled to, and rows far from it may be out of sight.
+  const keys = await page.$$eval('#labels [data-key^="tid"]', (all) => all.map((label) => label.dataset.key));
+  const second = keys[keys.indexOf(first) - 1] ?? keys[1];
   await (await labelOf(first)).click();
   await has('tid', first.slice(3));
   await settled(300, 20000);
@@ -71,8 +75,9 @@ await step('wake-ups of the selected thread are drawn on request, and of the one
   assert.deepEqual(asked, [first.slice(3)]);
   await shot('arrows');
   const [plot, label] = [await (await page.$('#plot')).boundingBox(), await (await labelOf(second)).boundingBox()];
+  const pointedAt = page.waitForRequest((request) => request.url().includes('/q/arrows') && request.url().includes(second.slice(3)), { timeout: 20000 });
   await page.mouse.move(plot.x + 200, label.y + 12);
-  await page.waitForRequest((request) => request.url().includes('/q/arrows') && request.url().includes(second.slice(3)), { timeout: 20000 });
+  await pointedAt;
   assert.deepEqual(asked.at(-1).split(','), [first.slice(3), second.slice(3)]);
   await page.mouse.move(plot.x + 200, 5);
   await page.keyboard.press('v');
