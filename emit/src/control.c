@@ -58,6 +58,13 @@ static void begin(bool wait)
 		kymo_expect_answers();
 	kymo_unlock();
 	kymo_control.helper_pid = (uint32_t)getpid();
+	/*
+	 * Before there is a second thread: with one, the kernel waits for a grace period of RCU, 4 to 15 ms,
+	 * where a table of descriptors grows and where a process registers for membarrier.
+	 */
+	wait = wait && kymo_any_session();
+	if (wait)
+		kymo_fence_prepare();
 	if (!kymo_control.without_thread && !kymo_helper_start()) {
 		kymo_control.without_thread = true;
 		kymo_own_nonce = 0;
@@ -67,7 +74,7 @@ static void begin(bool wait)
 		wait_until_settled();
 		kymo_unlock();
 	}
-	if (!wait || !kymo_any_session())
+	if (!wait)
 		return;
 	kymo_lock();
 	if (kymo_control.without_thread) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kymo_tests::{Build, Lab, Ring};
+use kymo_tests::{Build, Kernel, Lab, Ring};
 
 fn files(below: &Path) -> BTreeSet<PathBuf> {
     let Ok(entries) = std::fs::read_dir(below) else { return BTreeSet::new() };
@@ -73,4 +73,39 @@ fn programs_that_close_all_descriptors_live_on() {
     lab.run(&program, &[]).expect(0);
     let recorded = lab.record("trace").run(&[program.to_str().unwrap()]).expect(0);
     assert!(recorded.outcome.stdout.is_empty());
+}
+
+/// A process with threads waits for a grace period of RCU, 4 to 15 ms, where its table of descriptors grows and where it
+/// registers for membarrier. Both are done before the helper thread is there [spec/session.md 3].
+#[test]
+fn what_the_kernel_makes_a_program_with_threads_wait_for_is_done_before() {
+    const TEST: &str = "what_the_kernel_makes_a_program_with_threads_wait_for_is_done_before";
+    if Kernel::find(TEST).is_none() {
+        return;
+    }
+    let lab = Lab::alone(TEST);
+    let program = lab.cc("produce.c");
+    let recording = lab.record("trace").args(&["-u", "*", "-k", "syscalls"]);
+    recording.run(&[program.to_str().unwrap(), "1", "100"]).expect(0);
+    let read = lab.kymo(&["read", "trace", "--filter", "$event ~ \"syscall_entry_*\""]).expect(0).stdout;
+    // A line has `name[process/thread] syscall_entry_NAME: ...`.
+    let clone = read.lines().position(|line| line.contains("produce[") && line.contains("syscall_entry_clone"));
+    let clone = clone.unwrap_or_else(|| panic!("no thread was made: {read}"));
+    let process = read.lines().nth(clone).and_then(|line| line.split(['[', '/']).nth(1)).unwrap();
+    let waits = |line: &&str| {
+        let is_high = || line.split("arg=0x").nth(1).and_then(|arg| u64::from_str_radix(arg, 16).ok()) >= Some(256);
+        line.contains("syscall_entry_membarrier")
+            || line.contains("syscall_entry_fcntl") && line.contains("cmd=1030") && is_high()
+    };
+    let of_program = |line: &&str| line.contains(&format!("[{process}/"));
+    let all: Vec<&str> = read.lines().filter(of_program).filter(waits).collect();
+    assert!(all.iter().any(|line| line.contains("membarrier")), "{all:?}");
+    let behind: Vec<&str> = read.lines().skip(clone).filter(of_program).filter(waits).collect();
+    assert!(behind.iter().all(|line| line.contains("membarrier") && !is_registration(line)), "{behind:?}");
+}
+
+/// Commands of membarrier(2) that register.
+fn is_registration(line: &str) -> bool {
+    let command = line.split("cmd=").nth(1).and_then(|rest| rest.split(',').next());
+    ["4", "16", "64", "256", "0x4", "0x10", "0x40", "0x100"].iter().any(|of| command == Some(*of))
 }

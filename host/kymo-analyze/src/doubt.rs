@@ -50,12 +50,12 @@ impl Doubt {
     ];
 
     /// As bits that do not change. A state has none of the marks of samples and paths.
-    pub(crate) fn bits(self) -> u8 {
+    pub fn bits(self) -> u8 {
         self.0 as u8
     }
 
     /// Of such bits.
-    pub(crate) fn from_bits(bits: u8) -> Doubt {
+    pub fn from_bits(bits: u8) -> Doubt {
         Doubt(bits.into())
     }
 

@@ -102,6 +102,55 @@ impl State {
     }
 }
 
+impl Doing {
+    /// As part of bytes that keep their meaning as long as [`VERSION`] does.
+    pub fn put(self, put: &mut Put) {
+        with_encoder(put, |encoder| encoder.doing(self));
+    }
+
+    /// The same again.
+    pub fn take(take: &mut Take<'_>) -> Option<Doing> {
+        with_decoder(take, Decoder::doing)
+    }
+}
+
+impl Context {
+    /// As [`Doing::put`].
+    pub fn put(self, put: &mut Put) {
+        with_encoder(put, |encoder| encoder.context(self));
+    }
+
+    /// The same again.
+    pub fn take(take: &mut Take<'_>) -> Option<Context> {
+        with_decoder(take, Decoder::context)
+    }
+}
+
+impl Interrupt {
+    /// As [`Doing::put`].
+    pub fn put(self, put: &mut Put) {
+        with_encoder(put, |encoder| encoder.interrupt(self));
+    }
+
+    /// The same again.
+    pub fn take(take: &mut Take<'_>) -> Option<Interrupt> {
+        with_decoder(take, Decoder::interrupt)
+    }
+}
+
+fn with_encoder(put: &mut Put, encode: impl FnOnce(&mut Encoder)) {
+    let mut encoder = Encoder { put: std::mem::take(put), now: 0 };
+    encode(&mut encoder);
+    *put = encoder.put;
+}
+
+fn with_decoder<'a, T>(take: &mut Take<'a>, decode: impl FnOnce(&mut Decoder<'a>) -> Option<T>) -> Option<T> {
+    let mut decoder = Decoder { take: *take, now: 0 };
+    let found = decode(&mut decoder);
+    *take = decoder.take;
+    found
+}
+
 impl Encoder {
     fn time(&mut self, time: i64) {
         self.put.signed(self.now.wrapping_sub(time));
