@@ -75,8 +75,8 @@ fn programs_that_close_all_descriptors_live_on() {
     assert!(recorded.outcome.stdout.is_empty());
 }
 
-/// A process with threads waits for a grace period of RCU, 4 to 15 ms, where its table of descriptors grows and where it
-/// registers for membarrier. Both are done before the helper thread is there [spec/session.md 3].
+/// A process with threads waits for a grace period of RCU, 4 to 15 ms, where its table of descriptors grows and where
+/// it registers for membarrier. Both are done before the helper thread is there [spec/session.md 3].
 #[test]
 fn what_the_kernel_makes_a_program_with_threads_wait_for_is_done_before() {
     const TEST: &str = "what_the_kernel_makes_a_program_with_threads_wait_for_is_done_before";

@@ -3,7 +3,7 @@
 // together, stacked as those of one thread. Pure.
 
 import type { Answer } from './columns.js';
-import { BASELINE, type Row, STACKED, STATES, THREAD_ROW, TOP, named } from './layout.js';
+import { BASELINE, type Row, STACKED, STATES, THREAD_ROW, TOP, frame, named } from './layout.js';
 import { grouped } from './time.js';
 import { stack } from './threads.js';
 
@@ -91,8 +91,9 @@ function put(row: Row, x0: number, x1: number, all: readonly number[]): void {
 /** Pixels that lie within one stretch as a whole; the others are in `mixed`. */
 function addSpans(answer: Answer, pixels: number, tids: ReadonlySet<number>, sums: readonly Float32Array[]): void {
   const spans = answer.table('spans');
-  const from = BigInt(answer.head.from);
-  const perNs = pixels / Math.max(1, answer.head.to - answer.head.from);
+  const [begin, end] = frame(answer);
+  const from = BigInt(begin);
+  const perNs = pixels / Math.max(1, end - begin);
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
     const sum = sums[spans.number('state', i) ?? 0];

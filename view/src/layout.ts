@@ -131,8 +131,15 @@ export interface Window {
   scale: Scale;
 }
 
+/** Where the first pixel of an answer begins and its last one ends: beyond the window, where that ends with the trace and pixels are on a grid. */
+export function frame(answer: Answer): [from: number, to: number] {
+  const [from = answer.head.from, to = answer.head.to] = (answer.head.info['frame'] as number[] | undefined) ?? [];
+  return [from, to];
+}
+
 export function window(answer: Answer, pixels: number): Window {
-  return { from: BigInt(answer.head.from), scale: new Scale(answer.head.to - answer.head.from, pixels) };
+  const [from, to] = frame(answer);
+  return { from: BigInt(from), scale: new Scale(to - from, pixels) };
 }
 
 /** Nothing is known where records are missing. `says`: what of it. */

@@ -7,7 +7,7 @@ import type { Answer } from './columns.js';
 import { cpuRows } from './cpus.js';
 import { spansOf } from './flame.js';
 import { type Member, foldedOf, groupRow, groupsOf } from './groups.js';
-import type { Row } from './layout.js';
+import { type Row, frame } from './layout.js';
 import { spanRows } from './spans.js';
 import { type Picture, STRIPPED_MIN, extended, renewalLength, stripLength, stripPixels } from './strips.js';
 import { threadRows } from './threads.js';
@@ -201,21 +201,24 @@ export class Pictures {
   private question(which: Which, slot: '' | '+', { from, to, pixels }: Asked, tids: readonly number[]): Promise<Answer | null> {
     const { client } = this.app;
     const window = { from: this.app.at(from), to: this.app.at(to), pixels };
+    // Pixels on a grid come from the index. Stretches of a trace that grows follow each other to the ns.
+    const gridded = { ...window, grid: this.app.isFollowing ? null : 1 };
     switch (which) {
       case 'cpus':
-        return client.ask(`cpus${slot}`, 'cpus', window);
+        return client.ask(`cpus${slot}`, 'cpus', gridded);
       case 'threads':
-        return client.ask(`states${slot}`, 'states', { ...window, tids, calls: 1, late: LATE_NS });
+        return client.ask(`states${slot}`, 'states', { ...gridded, tids, calls: 1, late: LATE_NS });
       case 'spans':
         return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, lead: slot ? SPAN_LEAD_NS : null });
     }
   }
 
   private pictureOf(which: Which, answer: Answer, asked: number): Picture {
-    // A saved answer has as many pixels as it was saved with.
+    // A saved answer has as many pixels as it was saved with, and one on a grid as many as fit.
     const pixels = Number(answer.head.info['pixels'] ?? asked);
     const rows = which === 'cpus' ? cpuRows(answer, pixels) : which === 'spans' ? spanRows(answer, pixels) : this.inGroups(answer, pixels);
-    return { rows, from: BigInt(answer.head.from), to: BigInt(answer.head.to), pixels };
+    const [from, to] = frame(answer);
+    return { rows, from: BigInt(from), to: BigInt(to), pixels };
   }
 
   /** Rows of threads below the heads of their processes; of folded ones the head only. */

@@ -17,7 +17,8 @@ use crate::error::Error;
 use crate::file::{Piece, Writer};
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
-use crate::pyramid::{PyramidHead, Summing};
+
+use crate::pyramid::Summing;
 use crate::states::{Keeper, Spacing};
 use crate::sums::PartLoss;
 
@@ -98,7 +99,7 @@ impl Builder<'_> {
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {
             // Losses of programs are not in the sums, and answers tell of all losses.
-            states.pyramid = PyramidHead::default();
+            (states.pyramid, states.pictures) = Default::default();
         }
         Ok((streams(trace, counted, to)?, states))
     }
@@ -180,6 +181,12 @@ impl Builder<'_> {
         Ok(of)
     }
 
+    /// A reader of the streams that are read.
+    fn reader(&self, is_read: &[bool]) -> Result<Reader<'_>, Error> {
+        let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
+        Reader::between(self.traces, Range::default(), &starts).ok_or(Error::Stopped)
+    }
+
     /// Goes through the streams that are read, merged by time. Counts those that have a place in `counted`.
     fn states(
         &self,
@@ -187,10 +194,9 @@ impl Builder<'_> {
         counted: &mut [Option<Counted>],
         to: &mut Writer<'_>,
     ) -> Result<StatesHead, Error> {
-        let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
-        let mut reader = Reader::between(self.traces, Range::default(), &starts).ok_or(Error::Stopped)?;
+        let mut reader = self.reader(is_read)?;
         let mut walker = Walker::new(self.classes);
-        let mut sums = Summing::new(CpuTimes(Buckets::new(0)), Calls::new(&self.classes.vocabulary));
+        let mut sums = Summing::new(CpuTimes(Buckets::new(0)), Calls::new(&self.classes.vocabulary))?;
         let mut keeper = Keeper::new(is_read.to_vec(), self.spacing);
         let mut at = vec![(u64::MAX, 0); is_read.len()];
         while let Some(passed) = reader.pass() {
@@ -224,17 +230,23 @@ impl Builder<'_> {
         }
         // Only the times of CPUs have what is open at the end: the sums end with the last part.
         walker.state.finish(None, &mut sums.cpus);
-        for (stream, of) in counted.iter_mut().enumerate() {
+        let damaged: Vec<u64> = (0..is_read.len()).map(|stream| reader.caveat_count_of(stream)).collect();
+        for (of, damaged) in counted.iter_mut().zip(&damaged) {
             if let Some(of) = of {
                 of.account.finish();
-                of.damaged = reader.caveat_count_of(stream);
+                of.damaged = *damaged;
             }
         }
-        let (cpus, pyramid) = sums.finish();
+        // Where times are damaged, or go back, stretches do not follow each other.
+        let is_damaged = damaged.iter().zip(is_read).any(|(damaged, read)| *read && *damaged > 0);
+        let (cpus, mut pyramid, mut pictures) = sums.finish(to)?;
+        if is_damaged || walker.state.clock_backs() > 0 {
+            (pyramid, pictures) = Default::default();
+        }
         let mut put = Put::default();
         cpus.0.put(&mut put);
         let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
-        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid })
+        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures })
     }
 
     /// Takes the loss that the reader passed last. Its end, ns.

@@ -7,6 +7,7 @@ use kymo_analyze::compact::{Put, Take};
 use crate::account::StreamCounts;
 use crate::file::Piece;
 use crate::identity::TraceIdentity;
+use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
 
@@ -38,6 +39,7 @@ pub(crate) struct StatesHead {
     pub cpus: Piece,
     /// As many parts as checkpoints.
     pub pyramid: PyramidHead,
+    pub pictures: PictureHead,
 }
 
 impl IndexHead {
@@ -57,6 +59,7 @@ impl IndexHead {
             put_checkpoints(put, &states.checkpoints);
             states.cpus.put(put);
             states.pyramid.put(put);
+            states.pictures.put(put);
         });
         put.0
     }
@@ -76,7 +79,8 @@ impl IndexHead {
         let states = take.option(|take| {
             let clocks = take.number()?;
             let checkpoints = take_checkpoints(take)?;
-            Some(StatesHead { clocks, checkpoints, cpus: Piece::take(take)?, pyramid: PyramidHead::take(take)? })
+            let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures: PictureHead::take(take)? })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

@@ -17,6 +17,11 @@ mod head;
 mod identity;
 mod intersect;
 mod open;
+mod painter;
+mod picture;
+mod picture_bytes;
+mod picture_head;
+mod pictures;
 #[doc(hidden)]
 pub mod probe;
 mod pyramid;
@@ -34,6 +39,12 @@ pub use growing::GrowingIndex;
 pub use identity::{FILE_NAME, in_cache};
 pub use intersect::{Intersection, StreamStretch, intersection};
 pub use open::{Indexes, Named, TraceIndex};
+pub use picture::{
+    CPU_STATES, Cell, Cells, CpuPicture, EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, Row, Shown,
+    ThreadPicture, What,
+};
+pub use picture_head::PicturePlace;
+pub use pictures::{Gallery, Stretch};
 pub use pyramid::{Cover, DamagedSums, Pyramid};
 pub use states::{Checkpoint, Spacing, States};
 pub use sums::{Crossing, PartLoss, PartSums, Person, ThreadSums};

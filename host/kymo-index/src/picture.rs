@@ -12,6 +12,19 @@ const TIDS_MAX: usize = 4;
 /// States of CPUs: unknown, idle, thread.
 pub const CPU_STATES: usize = 3;
 
+/// Begin of a stretch that is as old as the trace, ns.
+pub const EVER: i64 = -(1 << 61);
+
+/// The edge of a column at a time or before it.
+fn down(at: i64, shift: u32) -> i64 {
+    at >> shift << shift
+}
+
+/// The edge of a column at a time or behind it.
+fn up(at: i64, shift: u32) -> i64 {
+    down(at - 1, shift) + (1 << shift)
+}
+
 /// What lies in one column and does not cover it, or a part of that on its way into a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell<const N: usize> {
@@ -68,13 +81,19 @@ impl<const N: usize> Cell<N> {
 }
 
 /// Cells of a row, in the order of time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells<const N: usize>(pub Vec<Cell<N>>);
+
+impl<const N: usize> Default for Cells<N> {
+    fn default() -> Self {
+        Cells(Vec::new())
+    }
+}
 
 impl<const N: usize> Cells<N> {
     /// Adds a part to its column.
     pub(crate) fn put(&mut self, shift: u32, part: &Cell<N>) {
-        let from = part.from >> shift << shift;
+        let from = down(part.from, shift);
         let behind = match self.0.last() {
             Some(last) if last.from < from => self.0.len(),
             Some(last) if last.from == from => self.0.len() - 1,
@@ -84,26 +103,23 @@ impl<const N: usize> Cells<N> {
         match self.0.get_mut(behind).filter(|cell| cell.from == from) {
             Some(cell) => cell.add(part),
             None => {
-                self.0.last_mut().into_iter().for_each(Cell::trim);
+                if behind == self.0.len() {
+                    self.0.last_mut().into_iter().for_each(Cell::trim);
+                }
                 let is_joined = part.is_joined && part.from == from;
                 self.0.insert(behind, Cell { from, is_joined, ..part.clone() });
             }
         }
     }
 
-    /// Adds a stretch to all columns that it touches.
-    pub(crate) fn spread(&mut self, shift: u32, (from, to): (i64, i64), state: u8, doubt: Doubt) {
+    /// Adds a stretch that is shorter than a column.
+    fn spread(&mut self, shift: u32, (from, to): (i64, i64), state: u8, doubt: Doubt) {
         let mut at = from;
         while at < to {
-            let end = ((at >> shift) + 1 << shift).min(to);
+            let end = up(at + 1, shift).min(to);
             self.put(shift, &Cell::of(at, end.abs_diff(at), state, at > from, doubt, None));
             at = end;
         }
-    }
-
-    /// Adds all of finer columns.
-    fn fold(&mut self, shift: u32, finer: &Cells<N>) {
-        finer.0.iter().for_each(|cell| self.put(shift, cell));
     }
 
     pub(crate) fn finish(&mut self) {
@@ -122,6 +138,8 @@ pub struct Long<T> {
     pub what: T,
     /// What is doubtful about it.
     pub doubt: Doubt,
+    /// It is all of a wait for a CPU, of [`LATE_NS`] or more.
+    pub is_late: bool,
 }
 
 /// What a stretch counts as.
@@ -159,6 +177,20 @@ impl What for Context {
     }
 }
 
+/// Of interrupts: softirqs and calls of timers in them, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kind(pub bool);
+
+impl What for Kind {
+    fn state(&self, _: &Calls) -> u8 {
+        self.0.into()
+    }
+
+    fn tid(&self) -> Option<i32> {
+        None
+    }
+}
+
 /// What a row has, in the order of time.
 pub enum Shown<'r, T, const N: usize> {
     /// A part of a column.
@@ -170,6 +202,8 @@ pub enum Shown<'r, T, const N: usize> {
 /// A row whose stretches follow each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<T, const N: usize> {
+    /// What was before its first stretch in the trace, which begins with the trace; in no column.
+    pub born: Option<Long<T>>,
     /// What covers no column, by column.
     pub cells: Cells<N>,
     /// What covers one, in the order of time.
@@ -178,23 +212,27 @@ pub struct Row<T, const N: usize> {
 
 impl<T, const N: usize> Default for Row<T, N> {
     fn default() -> Self {
-        Row { cells: Cells(Vec::new()), longs: Vec::new() }
+        Row { born: None, cells: Cells::default(), longs: Vec::new() }
     }
 }
 
 impl<T: What, const N: usize> Row<T, N> {
-    /// Adds a stretch, which begins where the one before ended or later.
-    pub(crate) fn stretch(&mut self, shift: u32, long: &Long<T>, calls: &Calls) {
+    /// Adds a stretch, which begins where the one before ended or later. Whether it covers a column.
+    pub(crate) fn stretch(&mut self, shift: u32, long: &Long<T>, calls: &Calls) -> bool {
         let (from, to) = (long.from, long.to);
-        if from >= to {
-            return;
+        if from == EVER {
+            self.born = Some(*long);
+        }
+        if from == EVER || from >= to {
+            return false;
         }
         let (state, tid) = (long.what.state(calls), long.what.tid());
         let part = |from: i64, to: i64| Cell::of(from, to.abs_diff(from), state, from > long.from, long.doubt, tid);
         // The columns that it covers: [first, last).
-        let (first, last) = ((from - 1 >> shift) + 1 << shift, to >> shift << shift);
+        let (first, last) = (up(from, shift), down(to, shift));
         if first > last {
-            return self.cells.put(shift, &part(from, to));
+            self.cells.put(shift, &part(from, to));
+            return false;
         }
         if from < first {
             self.cells.put(shift, &part(from, first));
@@ -205,6 +243,7 @@ impl<T: What, const N: usize> Row<T, N> {
         if last < to {
             self.cells.put(shift, &part(last, to));
         }
+        first < last
     }
 
     /// Hands on all of it, in columns of `shift`, which are not shorter than its own of `own`.
@@ -212,8 +251,8 @@ impl<T: What, const N: usize> Row<T, N> {
         let mut cells = self.cells.0.iter().peekable();
         for long in &self.longs {
             // It covers own columns [first, last), and those asked for [begin, end).
-            let (first, last) = ((long.from - 1 >> own) + 1 << own, long.to >> own << own);
-            let (begin, end) = ((long.from - 1 >> shift) + 1 << shift, long.to >> shift << shift);
+            let (first, last) = (up(long.from, own), down(long.to, own));
+            let (begin, end) = (up(long.from, shift), down(long.to, shift));
             while let Some(cell) = cells.next_if(|cell| cell.from < first) {
                 take(Shown::Part(cell));
             }
@@ -246,6 +285,7 @@ impl<T: What, const N: usize> Row<T, N> {
 
     /// Adds all of a row of finer columns, which comes later.
     fn fold(&mut self, shift: u32, later: &Row<T, N>, own: u32, calls: &Calls) {
+        self.born = self.born.or(later.born);
         later.replay(own, shift, calls, |shown| match shown {
             Shown::Part(cell) => self.cells.put(shift, cell),
             Shown::Long(long) => self.longs.push(*long),
@@ -270,7 +310,7 @@ pub struct LongCall {
     pub doubt: Doubt,
 }
 
-/// A wait for a CPU of [`LATE_NS`] or more.
+/// A wait for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Late {
     /// Since when the thread could run, ns.
@@ -281,24 +321,67 @@ pub struct Late {
     pub state: u8,
 }
 
-/// Waits for a CPU that are kept one by one, ns.
-pub const LATE_NS: u64 = 500_000;
+/// Waits for a CPU that pictures tell of, ns.
+pub const LATE_NS: u64 = 1_000_000;
+
+impl Late {
+    /// ns.
+    pub fn ns(&self) -> u64 {
+        self.to.abs_diff(self.from)
+    }
+
+    /// Adds a wait; of those that end in one column the longest stays.
+    pub fn put(self, list: &mut Vec<Late>, shift: u32) {
+        match list.last_mut() {
+            Some(last) if last.to >> shift == self.to >> shift => {
+                if last.ns() < self.ns() {
+                    *last = self;
+                }
+            }
+            _ => list.push(self),
+        }
+    }
+}
+
+/// What a thread did last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Last {
+    /// Anything else.
+    #[default]
+    Other,
+    /// It ran.
+    Running,
+    /// It ended.
+    Ended,
+}
+
+impl Last {
+    /// Of a stretch.
+    pub(crate) fn of(doing: &Doing) -> Last {
+        match doing {
+            Doing::Running { .. } => Last::Running,
+            Doing::Ended => Last::Ended,
+            _ => Last::Other,
+        }
+    }
+}
 
 /// What a thread shows in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadPicture {
     /// The thread.
     pub tid: i32,
-    /// Begin of the first stretch of it in the trace, and whether it was made then: nothing is known of it before, or it
-    /// was not there.
-    pub born: Option<(i64, bool)>,
+    /// End of its last stretch up to the end of the part, ns; [`EVER`] where there was none yet.
+    pub end: i64,
+    /// What that was, as far as it decides what comes behind it.
+    pub last: Last,
     /// What it did.
     pub row: Row<Doing, { STATES.len() }>,
     /// Calls that are shorter than a column: their time.
     pub calls: Cells<1>,
     /// All others.
     pub long_calls: Vec<LongCall>,
-    /// Long waits for a CPU.
+    /// Long waits for a CPU that are not among the stretches of the row, by end: of each column the longest.
     pub late: Vec<Late>,
 }
 
@@ -310,12 +393,40 @@ impl ThreadPicture {
         }
     }
 
+    /// All long waits, by end, those among the stretches too where `is_wanted`.
+    pub fn all_late(&self, calls: &Calls, is_wanted: impl Fn(&Long<Doing>) -> bool) -> Vec<Late> {
+        let mut all = self.late.clone();
+        let late = self.row.longs.iter().filter(|long| long.is_late && is_wanted(long));
+        all.extend(late.map(|long| Late { from: long.from, to: long.to, state: calls.state(&long.what) }));
+        all.sort_by_key(|late| late.to);
+        all
+    }
+
     fn fold(&mut self, shift: u32, later: &ThreadPicture, own: u32, calls: &Calls) {
+        let is_no_stretch = |long: &Long<Doing>| up(long.from, shift) >= down(long.to, shift);
+        later.all_late(calls, is_no_stretch).into_iter().for_each(|late| late.put(&mut self.late, shift));
         self.row.fold(shift, &later.row, own, calls);
-        self.calls.fold(shift, &later.calls);
-        later.long_calls.iter().for_each(|call| self.call(shift, call));
-        self.late.extend(&later.late);
-        self.born = self.born.or(later.born);
+        self.fold_calls(shift, later);
+        (self.end, self.last) = (later.end, later.last);
+    }
+
+    /// In the order of time: whether a part goes on with the one before it decides what is counted.
+    fn fold_calls(&mut self, shift: u32, later: &ThreadPicture) {
+        let mut cells = later.calls.0.iter().peekable();
+        for call in &later.long_calls {
+            while let Some(cell) = cells.next_if(|cell| cell.from <= call.from) {
+                self.calls.put(shift, cell);
+            }
+            self.call(shift, call);
+        }
+        cells.for_each(|cell| self.calls.put(shift, cell));
+    }
+
+    /// Calls in columns of `shift`: the time of shorter ones, and all others.
+    pub fn calls_at(&self, shift: u32) -> (Cells<1>, Vec<LongCall>) {
+        let mut all = ThreadPicture::default();
+        all.fold_calls(shift, self);
+        (all.calls, all.long_calls)
     }
 }
 
@@ -341,14 +452,12 @@ pub struct LongInterrupt {
 pub struct CpuPicture {
     /// The CPU.
     pub cpu: u32,
-    /// Begin of its first stretch in the trace: before, nothing is known of it.
-    pub born: Option<i64>,
     /// Who was current. A stretch ends with another one.
     pub row: Row<Context, CPU_STATES>,
     /// The stretch that is not over at the end of the part, as far as it is known.
     pub tail: Option<Long<Context>>,
     /// Time in hard interrupts and in softirqs.
-    pub interrupts: Cells<2>,
+    pub interrupts: Row<Kind, 2>,
     /// Interrupts as long as a column.
     pub long_interrupts: Vec<LongInterrupt>,
     /// Longest one of all that ended, ns.
@@ -377,12 +486,11 @@ impl CpuPicture {
     fn fold(&mut self, shift: u32, later: &CpuPicture, own: u32, calls: &Calls) {
         self.row.fold(shift, &later.row, own, calls);
         self.tail = later.tail;
-        self.interrupts.fold(shift, &later.interrupts);
+        self.interrupts.fold(shift, &later.interrupts, own, calls);
         later.long_interrupts.iter().for_each(|of| self.interrupt(shift, of));
         self.longest_ns = self.longest_ns.max(later.longest_ns);
         later.frequency.iter().for_each(|(at, khz)| put_last(&mut self.frequency, shift, *at, *khz));
         later.idle.iter().for_each(|(at, state)| put_last(&mut self.idle, shift, *at, *state));
-        self.born = self.born.or(later.born);
     }
 }
 
@@ -444,7 +552,7 @@ impl PartPicture {
         });
         let cpus = self.cpus.iter().map(|of| {
             let lists = of.long_interrupts.len() + of.frequency.len() + of.idle.len();
-            of.row.cells.0.len() + of.row.longs.len() + of.interrupts.0.len() + lists
+            of.row.cells.0.len() + of.row.longs.len() + of.interrupts.cells.0.len() + lists
         });
         threads.chain(cpus).sum()
     }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::shown::Calls;
-use kymo_analyze::{CpuSpan, Event, Head, Sink, State, Thread, ThreadSpan};
+use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_feed::Visit;
 
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
+use crate::painter::{EndedSpans, Painted, Painter};
+use crate::picture_head::{PictureHead, PicturePlace};
 use crate::sums::{PartLoss, PartSums};
 
 /// Parts of a level that are one of the next.
@@ -24,7 +26,7 @@ const LEVELS_MAX: usize = 12;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PyramidHead {
     /// Between two parts, in front of the first and behind the last: lowest time of an item from there on, ns.
-    after: Vec<i64>,
+    pub(crate) after: Vec<i64>,
     levels: Vec<Vec<Option<Piece>>>,
 }
 
@@ -78,33 +80,58 @@ pub(crate) struct Summing {
     first: Vec<i64>,
     first_now: i64,
     levels: Vec<Level>,
+    /// What the painter has not been told yet.
+    told: EndedSpans,
+    painter: Painter,
+    pictures: PictureHead,
 }
 
 impl Visit for Summing {}
 
 impl Sink for Summing {
     #[inline]
-    fn event(&mut self, _: &Head, event: &Event, _: &State) {
-        if let Event::Migrate { tid, .. } = *event {
-            self.part.migrate(tid);
+    fn event(&mut self, head: &Head, event: &Event, _: &State) {
+        match *event {
+            Event::Migrate { tid, .. } => self.part.migrate(tid),
+            Event::Frequency { cpu, khz } => {
+                self.told.frequency.extend(cpu.or(head.cpu).map(|cpu| (cpu, head.time, khz)));
+            }
+            Event::Idle { cpu, state } => {
+                self.told.idle.extend(cpu.or(head.cpu).map(|cpu| (cpu, head.time, state)));
+            }
+            _ => {}
         }
     }
 
     #[inline]
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
         self.part.thread(span, thread, &self.states);
+        self.told.threads.push(*span);
     }
 
     #[inline]
     fn cpu(&mut self, span: &CpuSpan) {
         self.cpus.cpu(span);
+        self.told.cpus.push(*span);
+    }
+
+    #[inline]
+    fn interrupt(&mut self, span: &InterruptSpan, _: Threads<'_>) {
+        self.told.interrupts.push(*span);
+    }
+
+    #[inline]
+    fn call(&mut self, span: &CallSpan, _: &Thread) {
+        self.told.calls.push(*span);
     }
 }
 
 impl Summing {
-    pub fn new(cpus: CpuTimes, states: Calls) -> Summing {
+    pub fn new(cpus: CpuTimes, states: Calls) -> io::Result<Summing> {
         let levels = vec![Level::default()];
-        Summing { cpus, states, part: PartSums::default(), first: Vec::new(), first_now: i64::MAX, levels }
+        let (painter, pictures, told) = (Painter::start(states)?, PictureHead::default(), EndedSpans::default());
+        let (part, first) = (PartSums::default(), Vec::new());
+        Ok(Summing { cpus, states, part, first, first_now: i64::MAX, levels, told, painter, pictures })
     }
 
     /// An item begins at that time, and comes next.
@@ -112,7 +139,9 @@ impl Summing {
     pub fn note(&mut self, ns: i64) {
         if self.part.from.is_none() {
             self.part.from = Some(ns);
+            (self.told.from, self.told.to) = (ns, ns);
         }
+        self.told.to = self.told.to.max(ns);
         self.first_now = self.first_now.min(ns);
     }
 
@@ -123,6 +152,10 @@ impl Summing {
     /// A checkpoint was kept: a part is over.
     pub fn end_part(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
         self.first.push(std::mem::replace(&mut self.first_now, i64::MAX));
+        self.painter.take(std::mem::take(&mut self.told));
+        for painted in self.painter.painted() {
+            self.pictures.add(place(painted, to)?);
+        }
         let mut part = std::mem::take(&mut self.part);
         for at in 0..LEVELS_MAX {
             let piece = part.encode().map(|bytes| to.piece(&bytes)).transpose()?;
@@ -147,10 +180,13 @@ impl Summing {
     }
 
     /// All records are in parts, but for those behind the last checkpoint.
-    pub fn finish(self) -> (CpuTimes, PyramidHead) {
+    pub fn finish(mut self, to: &mut Writer<'_>) -> io::Result<(CpuTimes, PyramidHead, PictureHead)> {
+        for painted in self.painter.finish() {
+            self.pictures.add(place(painted, to)?);
+        }
         let parts = self.first.len();
         if parts == 0 {
-            return (self.cpus, PyramidHead::default());
+            return Ok((self.cpus, PyramidHead::default(), PictureHead::default()));
         }
         // The lowest from a boundary on: what is late there makes the boundaries before it none.
         let mut after = vec![self.first_now; parts + 1];
@@ -158,8 +194,14 @@ impl Summing {
             after[at] = after[at + 1].min(self.first[at]);
         }
         let levels = self.levels.into_iter().map(|level| level.pieces).filter(|pieces| !pieces.is_empty()).collect();
-        (self.cpus, PyramidHead { after, levels })
+        Ok((self.cpus, PyramidHead { after, levels }, self.pictures))
     }
+}
+
+/// Writes what was painted.
+fn place(painted: Painted, to: &mut Writer<'_>) -> io::Result<(usize, Option<PicturePlace>)> {
+    let Some(([threads, cpus], shift)) = painted.bytes else { return Ok((painted.level, None)) };
+    Ok((painted.level, Some(PicturePlace { threads: to.piece(&threads)?, cpus: to.piece(&cpus)?, shift })))
 }
 
 /// The sums of a trace, or of all parts of one that was cut.
@@ -167,6 +209,7 @@ impl Summing {
 pub struct Pyramid {
     pub(crate) pieces: Arc<Pieces>,
     pub(crate) head: PyramidHead,
+    pub(crate) pictures: PictureHead,
     /// Newest time in front of each boundary, ns.
     pub(crate) before: Vec<i64>,
 }
@@ -189,13 +232,13 @@ pub struct DamagedSums;
 
 impl Pyramid {
     /// Whether all in front of a boundary is older than all behind it, so that a time divides them.
-    fn divides(&self, boundary: usize) -> bool {
+    pub(crate) fn divides(&self, boundary: usize) -> bool {
         let before = boundary.checked_sub(1).map_or(Some(i64::MIN), |at| self.before.get(at).copied());
         before.zip(self.head.after.get(boundary)).is_some_and(|(before, after)| before < *after)
     }
 
     /// Parts that lie in the window as a whole, from the first that does to the last.
-    fn range(&self, (from, to): (i64, i64), is_from_begin: bool) -> Option<Range<usize>> {
+    pub(crate) fn range(&self, (from, to): (i64, i64), is_from_begin: bool) -> Option<Range<usize>> {
         let after = &self.head.after;
         let least = if is_from_begin { 0 } else { after.partition_point(|after| *after < from) };
         let first = (least..after.len()).find(|boundary| self.divides(*boundary))?;
@@ -243,6 +286,6 @@ impl Pyramid {
         for piece in self.head.levels.iter().flatten().flatten() {
             PartSums::decode(&self.pieces.read(piece).ok_or(DamagedSums)?).ok_or(DamagedSums)?;
         }
-        Ok(())
+        self.check_pictures()
     }
 }

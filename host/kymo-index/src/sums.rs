@@ -163,11 +163,11 @@ pub struct PartLoss {
     pub packets: u64,
 }
 
-/// Numbers of threads, which the trace chooses: whoever makes them collide only slows down its own index.
+/// Of numbers that the trace chooses: whoever makes them collide only slows down its own index.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TidHasher(u64);
+pub(crate) struct QuickHasher(u64);
 
-impl Hasher for TidHasher {
+impl Hasher for QuickHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -178,8 +178,38 @@ impl Hasher for TidHasher {
 
     #[inline]
     fn write_i32(&mut self, tid: i32) {
-        let product = (self.0 ^ u64::from(tid as u32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(u64::from(tid as u32));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
+    }
+
+    #[inline]
+    fn write_i64(&mut self, value: i64) {
+        self.write_u64(value as u64);
+    }
+
+    #[inline]
+    fn write_isize(&mut self, value: isize) {
+        self.write_u64(value as u64);
+    }
+
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
+    }
+
+    #[inline]
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(value.into());
+    }
+
+    #[inline]
+    fn write_u8(&mut self, value: u8) {
+        self.write_u64(value.into());
     }
 }
 
@@ -189,7 +219,7 @@ pub struct PartSums {
     /// Time of its first item, ns; `None` before there is one.
     pub from: Option<i64>,
     threads: Vec<ThreadSums>,
-    places: HashMap<i32, usize, BuildHasherDefault<TidHasher>>,
+    places: HashMap<i32, usize, BuildHasherDefault<QuickHasher>>,
     /// In their order.
     pub losses: Vec<PartLoss>,
     /// There was more than is kept.

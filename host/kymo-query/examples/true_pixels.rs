@@ -130,13 +130,19 @@ impl Sink for Truth {
     }
 }
 
-fn edge(window: (i64, i64), pixel: i64) -> i64 {
-    window.0 + (i128::from(pixel) * i128::from(window.1 - window.0) / i128::from(PIXELS)) as i64
+/// A window as the page asks for it, on the grid of the question [spec/view.md 3]: its frame, and how many pixels.
+fn on_grid(of: &Opened, window: (i64, i64)) -> Result<((i64, i64), i64), String> {
+    let found = ask(of, "cpus", window, ("cpus", "0".into()))?;
+    let number = |value: &Value| value.as_i64().ok_or("a frame is missing");
+    let (info, base) = (&found["info"], of.base());
+    let frame = (base + number(&info["frame"][0])?, base + number(&info["frame"][1])?);
+    Ok((frame, number(&info["pixels"])?))
 }
 
 /// Asks, as the server does.
 fn ask(of: &Opened, question: &str, window: (i64, i64), more: (&str, String)) -> Result<Value, String> {
-    let pairs = [("from", window.0.to_string()), ("to", window.1.to_string()), ("pixels", PIXELS.to_string()), more];
+    let [from, to] = [window.0, window.1].map(|at| at.to_string());
+    let pairs = [("from", from), ("to", to), ("pixels", PIXELS.to_string()), ("grid", "1".into()), more];
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value)).to_vec();
     answer(of, question, Parameters::new(pairs), &Stop::default()).map(|found| found.json()).map_err(|e| e.to_string())
 }
@@ -163,17 +169,28 @@ fn told(found: &Value, key: &str, row: i64, states: &[&str], chosen: &Chosen, ba
     Some(shares)
 }
 
-fn choose(windows: &[(i64, i64)], rows: &[RowKey], count: usize, random: &mut Random) -> Vec<Chosen> {
+fn choose(
+    of: &Opened,
+    windows: &[(i64, i64)],
+    rows: &[RowKey],
+    count: usize,
+    random: &mut Random,
+) -> Result<Vec<Chosen>, String> {
+    let frames = windows.iter().map(|window| on_grid(of, *window)).collect::<Result<Vec<_>, _>>()?;
+    let (first, last) = of.bounds.ok_or("the trace has no record")?;
     let mut all = Vec::new();
     for number in 0..count {
         let window = number % windows.len();
-        let (row, pixel) = (rows[random.below(rows.len() as u64) as usize], random.below(PIXELS));
-        let (from, to) = (edge(windows[window], pixel), edge(windows[window], pixel + 1));
-        if from < to {
+        let ((begin, end), pixels) = frames[window];
+        let (row, pixel) = (rows[random.below(rows.len() as u64) as usize], random.below(pixels));
+        let length = (end - begin) / pixels;
+        let (from, to) = ((begin + pixel * length).max(first), begin + (pixel + 1) * length);
+        // What is behind the last record is known of the answer only.
+        if from < to && to <= last {
             all.push(Chosen { window, row, pixel, from, to });
         }
     }
-    all
+    Ok(all)
 }
 
 fn run(dir: &Path, count: usize, seed: u64) -> Result<Value, String> {
@@ -211,7 +228,7 @@ fn run(dir: &Path, count: usize, seed: u64) -> Result<Value, String> {
         rows.extend(&few);
     }
     rows.extend(tids.iter().map(|tid| RowKey::Thread(*tid)));
-    let chosen = choose(&windows, &rows, count, &mut random);
+    let chosen = choose(&of, &windows, &rows, count, &mut random)?;
     let mut edges: BTreeMap<RowKey, Vec<i64>> = BTreeMap::new();
     for one in &chosen {
         edges.entry(one.row).or_default().extend([one.from, one.to]);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use kymo_analyze::{Name, State, Thread};
 
+use kymo_index::PartSums;
 pub use kymo_index::Person;
 
 /// What threads were called, and when.
@@ -22,6 +23,13 @@ impl People {
         let known = self.0.entry(tid).or_default();
         if known.last().is_none_or(|(_, last)| *last != person) {
             known.push((from, person));
+        }
+    }
+
+    /// Takes what the index knows of a part of the window.
+    pub fn of_part(&mut self, part: &PartSums) {
+        for of in part.threads() {
+            of.people.iter().for_each(|(from, person)| self.note(*from, of.tid, *person));
         }
     }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::Doubt;
+use kymo_index::Cell;
 
 use crate::parameters::Window;
 
@@ -13,12 +14,50 @@ use crate::parameters::Window;
 pub struct Pixels {
     window: Window,
     count: u32,
+    grid: Option<Grid>,
+}
+
+/// Edges of pixels that are multiples of a power of two of ns. The window's ends are edges, too.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    /// Where the first pixel would begin, ns: the window may begin in it, where the trace does.
+    origin: i64,
+    /// A pixel has 2 to the power of this many ns.
+    shift: u32,
 }
 
 impl Pixels {
     /// So many columns.
     pub fn new(window: Window, count: u32) -> Pixels {
-        Pixels { window, count: count.max(1) }
+        Pixels { window, count: count.max(1), grid: None }
+    }
+
+    /// Columns of a power of two of ns, as long as so many columns of the window at most. The window grows to their
+    /// edges, as far as `bounds` lets it.
+    pub fn on_grid(window: Window, count: u32, bounds: (i64, i64)) -> Pixels {
+        let shift = (window.ns() / u64::from(count.max(1))).max(1).ilog2();
+        let origin = window.from >> shift << shift;
+        let columns = window.to.saturating_sub(1).abs_diff(origin) >> shift;
+        let count = u32::try_from(columns).unwrap_or(u32::MAX - 1) + 1;
+        let end = origin.saturating_add_unsigned(u64::from(count) << shift);
+        let window = match window.is_empty() {
+            true => window,
+            false => Window { from: origin.max(bounds.0), to: end.min(bounds.1).max(window.to) },
+        };
+        Pixels { window, count, grid: Some(Grid { origin, shift }) }
+    }
+
+    /// Of pixels on a grid: the power of two that is their length, ns.
+    pub fn shift(&self) -> Option<u32> {
+        self.grid.map(|grid| grid.shift)
+    }
+
+    /// Where the first pixel would begin and the last one end, ns, wherever the trace does.
+    pub fn frame(&self) -> (i64, i64) {
+        match self.grid {
+            Some(Grid { origin, shift }) => (origin, origin.saturating_add_unsigned(u64::from(self.count) << shift)),
+            None => self.window.pair(),
+        }
     }
 
     /// How many.
@@ -33,14 +72,29 @@ impl Pixels {
 
     /// Where pixel `pixel` begins, and the one before it ends, ns.
     pub fn edge(&self, pixel: u32) -> i64 {
+        if let Some(Grid { origin, shift }) = self.grid {
+            let edge = origin.saturating_add_unsigned(u64::from(pixel.min(self.count)) << shift);
+            return edge.clamp(self.window.from, self.window.to);
+        }
         let offset = u128::from(pixel.min(self.count)) * u128::from(self.window.ns()) / u128::from(self.count);
         self.window.from.saturating_add_unsigned(offset as u64)
+    }
+
+    /// The same, wherever the trace begins or ends.
+    fn whole_edge(&self, pixel: u32) -> i64 {
+        match self.grid {
+            Some(Grid { origin, shift }) => origin.saturating_add_unsigned(u64::from(pixel) << shift),
+            None => self.edge(pixel),
+        }
     }
 
     /// The pixel that has a time of the window; of times outside the nearest.
     pub fn of(&self, at: i64) -> u32 {
         let ns = u128::from(self.window.ns());
         let offset = at.clamp(self.window.from, self.window.to.saturating_sub(1).max(self.window.from));
+        if let Some(Grid { origin, shift }) = self.grid {
+            return (offset.abs_diff(origin) >> shift).min(u64::from(self.count - 1)) as u32;
+        }
         let offset = u128::from(offset.abs_diff(self.window.from));
         let behind = ((offset + 1) * u128::from(self.count)).div_ceil(ns.max(1));
         (behind.saturating_sub(1) as u32).min(self.count - 1)
@@ -48,6 +102,9 @@ impl Pixels {
 
     /// Whether a stretch is at least as long as a pixel.
     pub fn shows(&self, ns: u64) -> bool {
+        if let Some(Grid { shift, .. }) = self.grid {
+            return ns >> shift > 0;
+        }
         u128::from(ns) * u128::from(self.count) >= u128::from(self.window.ns())
     }
 
@@ -55,6 +112,19 @@ impl Pixels {
     pub fn cut(&self, from: i64, to: i64) -> Option<(i64, i64)> {
         let (from, to) = (from.max(self.window.from), to.min(self.window.to));
         (from < to).then_some((from, to))
+    }
+
+    /// Whether a stretch covers a pixel of the window at least.
+    pub fn covers(&self, from: i64, to: i64) -> bool {
+        let Some((from, to)) = self.cut(from, to) else { return false };
+        let (first, last) = (self.of(from), self.of(to - 1));
+        let (begins, ends) = (from == self.whole_edge(first), to == self.whole_edge(last + 1));
+        if first == last { begins && ends } else { first + u32::from(!begins) < last + u32::from(ends) }
+    }
+
+    /// The pixel of a column of the index; none where it is not in the window. Its columns are no longer than pixels.
+    pub fn of_column(&self, from: i64) -> Option<u32> {
+        (from >= self.frame().0 && from < self.window.to).then(|| self.of(from))
     }
 
     /// Length of a pixel, ns.
@@ -131,8 +201,8 @@ impl<const STATES: usize> PixelRow<STATES> {
     pub fn add(&mut self, pixels: &Pixels, stretch: &Stretch) -> bool {
         let Some((from, to)) = pixels.cut(stretch.from, stretch.to) else { return false };
         let (first, last) = (pixels.of(from), pixels.of(to - 1));
-        let begins = from == pixels.edge(first);
-        let ends = to == pixels.edge(last + 1);
+        let begins = from == pixels.whole_edge(first);
+        let ends = to == pixels.whole_edge(last + 1);
         if first == last {
             if !(begins && ends) {
                 self.part(pixels, first, to.abs_diff(from), stretch);
@@ -161,6 +231,24 @@ impl<const STATES: usize> PixelRow<STATES> {
         }
         self.count = self.count.saturating_add(1);
         self.doubt |= stretch.doubt;
+    }
+
+    /// Takes a part of a column of the index.
+    pub fn column(&mut self, pixels: &Pixels, of: &Cell<STATES>) {
+        let Some(pixel) = pixels.of_column(of.from) else { return };
+        if self.open != Some(pixel) {
+            self.close(pixels);
+            self.open = Some(pixel);
+        }
+        for (sum, ns) in self.ns.iter_mut().zip(of.ns) {
+            *sum = sum.saturating_add(ns);
+        }
+        for (tid, ns) in &of.tids {
+            let sum = self.by_tid.entry(*tid).or_default();
+            *sum = sum.saturating_add(*ns);
+        }
+        self.count = self.count.saturating_add(of.touches_behind(self.count));
+        self.doubt |= of.doubt;
     }
 
     fn close(&mut self, pixels: &Pixels) {

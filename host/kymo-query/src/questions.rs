@@ -7,6 +7,7 @@ mod cpus;
 mod critical;
 mod explain;
 mod flame;
+mod framed;
 mod latencies;
 mod only;
 mod overview;
@@ -59,10 +60,10 @@ questions! {
     "summary" "what is in the trace, and what was lost" ["limit"] summary::summary;
     "places" "the three most telling places" ["from" "to"] places::places;
     "overview" "records and losses over time" ["from" "to" "bins" "filter"] overview::overview;
-    "cpus" "what each CPU did" ["from" "to" "pixels" "cpus"] cpus::cpus;
+    "cpus" "what each CPU did" ["from" "to" "pixels" "grid" "cpus"] cpus::cpus;
     "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;
     "states" "what threads did, and why they waited"
-        ["tids" "from" "to" "pixels" "calls" "late"] states::states;
+        ["tids" "from" "to" "pixels" "grid" "calls" "late"] states::states;
     "slices" "spans between two events" ["span" "rows" "from" "to" "pixels" "tids" "filter" "lead"] slices::slices;
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Reader, Record};
 use kymo_feed::{Choose, Visit, Walker, clamp};
-use kymo_index::{Cover, PartLoss, PartSums, range};
+use kymo_index::{Cover, DamagedSums, Gallery, PartLoss, PartSums, PicturePlace, Stretch, range};
 
 use crate::choose::Chosen;
 use crate::columns::{Answer, Lost, Table};
@@ -157,6 +157,18 @@ pub trait Gather: Visit {
     fn open(&mut self, _state: &State, _to: i64) {}
 }
 
+/// A visitor that takes what the index has in place of records.
+pub trait TakePictures: Gather {
+    /// Names and losses of a part of the window; all of them come before its pictures.
+    fn sums(&mut self, part: &PartSums);
+
+    /// From now on names of threads are known, and those that the records tell are not wanted; or they are again.
+    fn names_are_known(&mut self, are_known: bool);
+
+    /// What rows show in a part of the window.
+    fn picture(&mut self, place: &PicturePlace) -> Result<(), DamagedSums>;
+}
+
 /// What to walk.
 pub struct Walk<'o> {
     of: &'o Opened,
@@ -258,7 +270,7 @@ impl<'o> Walk<'o> {
 
     /// Shows everything to the visitor.
     pub fn run(mut self, visit: &mut impl Gather, stop: &Stop) -> Result<Walked, Error> {
-        let (losses, walker) = self.pass(self.window, LossLog::default(), visit, stop)?;
+        let (losses, walker) = self.pass(self.window, LossLog::default(), visit, true, stop)?;
         Ok(self.end(walker, losses, visit))
     }
 
@@ -274,7 +286,7 @@ impl<'o> Walk<'o> {
         let mut losses = LossLog::default();
         if let Some(to) = cover.records_to.filter(|to| *to > self.window.from) {
             let before = Window { from: self.window.from, to };
-            losses = self.pass(before, losses, visit, stop)?.0;
+            losses = self.pass(before, losses, visit, true, stop)?.0;
         }
         for part in &cover.parts {
             stop.check()?;
@@ -282,20 +294,65 @@ impl<'o> Walk<'o> {
             part.losses.iter().for_each(|loss| losses.take(LossSpan::of_part(loss), self.pixels.as_ref()));
         }
         let behind = Window { from: cover.records_from, to: self.window.to };
-        let (losses, walker) = self.pass(behind, losses, visit, stop)?;
+        let (losses, walker) = self.pass(behind, losses, visit, true, stop)?;
         Ok(self.end(walker, losses, visit))
     }
 
-    /// The records of a part of the window.
+    /// Shows the pictures of the index in place of the records that they are of. For who asks for no filter. Where they
+    /// are damaged, what was taken is of no use.
+    pub fn run_pictures(
+        mut self,
+        of: &Gallery,
+        visit: &mut impl TakePictures,
+        stop: &Stop,
+    ) -> Result<Result<Walked, DamagedSums>, Error> {
+        let (cover, mut losses) = (&of.cover, LossLog::default());
+        match cover.records_to.filter(|to| *to > self.window.from) {
+            Some(to) => {
+                let before = Window { from: self.window.from, to };
+                losses = self.pass(before, losses, visit, true, stop)?.0;
+            }
+            None => visit.begin(&begin(self.of, self.window, stop)?.1.state),
+        }
+        for part in &cover.parts {
+            visit.sums(part);
+            part.losses.iter().for_each(|loss| losses.take(LossSpan::of_part(loss), self.pixels.as_ref()));
+        }
+        visit.names_are_known(true);
+        for stretch in &of.stretches {
+            stop.check()?;
+            match *stretch {
+                Stretch::Picture(place) => {
+                    if let Err(damaged) = visit.picture(&place) {
+                        return Ok(Err(damaged));
+                    }
+                }
+                Stretch::Records(from, to) => {
+                    // Its losses are in the sums.
+                    let part = Window { from: from.max(self.window.from), to };
+                    self.pass(part, LossLog::default(), visit, false, stop)?;
+                }
+            }
+        }
+        visit.names_are_known(false);
+        let behind = Window { from: cover.records_from, to: self.window.to };
+        let (losses, walker) = self.pass(behind, losses, visit, false, stop)?;
+        Ok(Ok(self.end(walker, losses, visit)))
+    }
+
+    /// The records of a part of the window; the first one, where `is_first`.
     fn pass(
         &mut self,
         part: Window,
         losses: LossLog,
         visit: &mut impl Gather,
+        is_first: bool,
         stop: &Stop,
     ) -> Result<(LossLog, Walker<'o>), Error> {
         let (mut reader, mut walker) = begin(self.of, part, stop)?;
-        visit.begin(&walker.state);
+        if is_first {
+            visit.begin(&walker.state);
+        }
         let mut watched = Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses };
         if !part.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
             return Err(Error::Stopped);

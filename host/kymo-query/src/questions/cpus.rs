@@ -7,15 +7,18 @@ use kymo_analyze::{
     Context, CpuSpan, Doubt, Event, Head, Interrupt, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads,
 };
 use kymo_feed::Visit;
+use kymo_index::{CpuPicture, DamagedSums, Long, PartSums, PicturePlace, Pyramid, Shown};
 
-use super::begun::{begin, doubt_bits};
+use super::begun::doubt_bits;
+use super::framed;
 use crate::columns::{Answer, Table};
+use crate::doing::Calls;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch, levels};
-use crate::walk::{Gather, Stop, Walk};
+use crate::walk::{Gather, Stop, TakePictures};
 
 /// States of CPUs, by number.
 const STATES: [&str; 3] = ["unknown", "idle", "thread"];
@@ -116,7 +119,10 @@ impl CpuRow {
     }
 
     fn flush(&mut self, pixels: &Pixels) {
-        let Some(span) = self.pending.take() else { return };
+        let Some(mut span) = self.pending.take() else { return };
+        if pixels.shift().is_some() {
+            span.from = span.from.max(pixels.window().from);
+        }
         let state = span.state();
         if let Some((from, to)) = pixels.cut(span.from, span.to) {
             self.sums[usize::from(state)] += to.abs_diff(from);
@@ -127,21 +133,78 @@ impl CpuRow {
         }
     }
 
-    fn in_interrupt(&mut self, pixels: &Pixels, span: &CpuSpan, interrupt: Interrupt) {
-        let is_hard = interrupt.is_hard();
-        pixels.each(span.from, span.to, |pixel, ns| {
-            if self.in_pixels.last().is_none_or(|last| last.pixel != pixel) {
-                self.in_pixels.push(InPixel { pixel, ..InPixel::default() });
+    /// Takes what the index has of a part of the window.
+    fn picture(&mut self, pixels: &Pixels, states: &Calls, (own, shift): (u32, u32), of: &CpuPicture) {
+        let begin = pixels.window().from;
+        // What was pending is in the picture, as part of a longer stretch.
+        self.pending = of.row.born.as_ref().map(|born| current(born, begin));
+        self.flush(pixels);
+        let CpuRow { row, spans, sums, .. } = self;
+        of.row.replay(own, shift, states, |shown| match shown {
+            Shown::Part(part) => {
+                row.column(pixels, part);
+                for (sum, ns) in sums.iter_mut().zip(part.ns).filter(|_| pixels.of_column(part.from).is_some()) {
+                    *sum = sum.saturating_add(ns);
+                }
             }
-            let Some(last) = self.in_pixels.last_mut() else { return };
-            let (sum, all) = match is_hard {
-                true => (&mut last.irq_ns, &mut self.irq_ns),
-                false => (&mut last.softirq_ns, &mut self.softirq_ns),
-            };
-            *sum += ns;
-            *all += ns;
-            last.count = last.count.saturating_add(1);
+            Shown::Long(long) => {
+                let span = current(long, begin);
+                if pixels.covers(long.from, long.to) {
+                    spans.push(span);
+                }
+                // Its ends are in parts.
+                let (from, to) = whole_columns(long.from, long.to, shift);
+                if let Some((from, to)) = pixels.cut(from, to) {
+                    sums[usize::from(span.state())] += to.abs_diff(from);
+                }
+            }
         });
+        self.pending = of.tail.as_ref().map(|tail| current(tail, begin));
+        self.at = self.pending.map(|pending| pending.to).or(self.at);
+        of.interrupts.replay(own, shift, states, |shown| match shown {
+            Shown::Part(part) => {
+                let Some(pixel) = pixels.of_column(part.from) else { return };
+                self.add_interrupt(pixel, part.ns, |before| part.touches_behind(before));
+            }
+            Shown::Long(long) => {
+                let (from, to) = whole_columns(long.from, long.to, shift);
+                let of_kind = |ns| if long.what.0 { [0, ns] } else { [ns, 0] };
+                pixels.each(from, to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
+            }
+        });
+        for long in &of.long_interrupts {
+            let of = Interrupted {
+                from: long.from,
+                to: long.to,
+                kind: kind(long.interrupt),
+                name: name(long.interrupt, long.name.as_str()),
+                away_ns: long.away_ns,
+                doubt: long.doubt,
+                open: false,
+            };
+            self.interrupt(pixels, of);
+        }
+        self.longest_irq_ns = self.longest_irq_ns.max(of.longest_ns);
+        of.frequency.iter().for_each(|(at, khz)| put(&mut self.frequency, pixels, *at, *khz));
+        of.idle.iter().for_each(|(at, state)| put(&mut self.idle, pixels, *at, *state));
+    }
+
+    fn in_interrupt(&mut self, pixels: &Pixels, span: &CpuSpan, interrupt: Interrupt) {
+        let of_kind = |ns| if interrupt.is_hard() { [ns, 0] } else { [0, ns] };
+        pixels.each(span.from, span.to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
+    }
+
+    /// Adds time in hard interrupts and in softirqs. `count`: how many these are, where a pixel has so many already.
+    fn add_interrupt(&mut self, pixel: u32, [irq_ns, softirq_ns]: [u64; 2], count: impl Fn(u32) -> u32) {
+        if self.in_pixels.last().is_none_or(|last| last.pixel != pixel) {
+            self.in_pixels.push(InPixel { pixel, ..InPixel::default() });
+        }
+        let Some(last) = self.in_pixels.last_mut() else { return };
+        last.irq_ns = last.irq_ns.saturating_add(irq_ns);
+        last.softirq_ns = last.softirq_ns.saturating_add(softirq_ns);
+        last.count = last.count.saturating_add(count(last.count));
+        self.irq_ns = self.irq_ns.saturating_add(irq_ns);
+        self.softirq_ns = self.softirq_ns.saturating_add(softirq_ns);
     }
 
     fn interrupt(&mut self, pixels: &Pixels, of: Interrupted) {
@@ -168,6 +231,16 @@ impl CpuRow {
     }
 }
 
+/// The columns that a stretch covers.
+fn whole_columns(from: i64, to: i64, shift: u32) -> (i64, i64) {
+    (((from - 1) >> shift << shift) + (1 << shift), to >> shift << shift)
+}
+
+/// A stretch of the index. Of one that is as old as the trace only that is known which lies in the window.
+fn current(of: &Long<Context>, begin: i64) -> CurrentSpan {
+    CurrentSpan { from: of.from.max(begin), to: of.to, current: of.what, doubt: of.doubt, open: false }
+}
+
 /// A kind of interrupt: 0, softirq: 1, timer call: 2.
 fn kind(interrupt: Interrupt) -> u8 {
     match interrupt {
@@ -189,24 +262,49 @@ fn put<T>(list: &mut Vec<(i64, T)>, pixels: &Pixels, at: i64, value: T) {
     }
 }
 
-struct Cpus {
+struct Cpus<'o> {
+    pyramid: Option<&'o Pyramid>,
+    calls: Calls,
     pixels: Pixels,
     wanted: Option<Vec<u32>>,
     rows: BTreeMap<u32, CpuRow>,
     people: People,
     is_over: bool,
+    /// Names are those of the index.
+    are_named: bool,
 }
 
-impl Cpus {
+impl Cpus<'_> {
     fn row(&mut self, cpu: u32) -> Option<&mut CpuRow> {
         let is_wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&cpu));
         is_wanted.then(|| self.rows.entry(cpu).or_default())
     }
 }
 
-impl Visit for Cpus {}
+impl Visit for Cpus<'_> {}
 
-impl Sink for Cpus {
+impl TakePictures for Cpus<'_> {
+    fn sums(&mut self, part: &PartSums) {
+        self.people.of_part(part);
+    }
+
+    fn names_are_known(&mut self, are_known: bool) {
+        self.are_named = are_known;
+    }
+
+    fn picture(&mut self, place: &PicturePlace) -> Result<(), DamagedSums> {
+        let (pyramid, shift) = self.pyramid.zip(self.pixels.shift()).ok_or(DamagedSums)?;
+        let (pixels, calls) = (self.pixels, self.calls);
+        for of in pyramid.cpus_of(place)? {
+            if let Some(row) = self.row(of.cpu) {
+                row.picture(&pixels, &calls, (place.shift, shift), &of);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Cpus<'_> {
     fn event(&mut self, head: &Head, event: &Event, _: &State) {
         let pixels = self.pixels;
         match *event {
@@ -225,7 +323,9 @@ impl Sink for Cpus {
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        self.people.see(span.from, thread);
+        if !self.are_named {
+            self.people.see(span.from, thread);
+        }
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
@@ -254,7 +354,7 @@ impl Sink for Cpus {
     }
 }
 
-impl Gather for Cpus {
+impl Gather for Cpus<'_> {
     /// What was set before the window holds at its begin.
     fn begin(&mut self, state: &State) {
         let from = self.pixels.window().from;
@@ -291,16 +391,19 @@ impl Gather for Cpus {
 /// # Errors
 /// Parameters; a trace without the scheduler's events.
 pub fn cpus(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    let window = parameters.window(of)?;
-    let pixels = Pixels::new(window, parameters.pixels()?);
+    let pixels = framed::pixels(of, parameters)?;
+    let window = pixels.window();
     let wanted = parameters.cpus()?;
     if !of.has_switches() {
         return Err(Error::no_switches());
     }
-    let mut gather = Cpus { pixels, wanted, rows: BTreeMap::new(), people: People::default(), is_over: false };
-    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut gather, stop)?;
+    let make = |pyramid| {
+        let (calls, wanted) = (Calls::new(&of.classes.vocabulary), wanted.clone());
+        let (rows, people) = (BTreeMap::new(), People::default());
+        Cpus { pyramid, calls, pixels, wanted, rows, people, is_over: false, are_named: false }
+    };
+    let (mut answer, mut gather, walked) = framed::gather("cpus", of, pixels, true, make, stop)?;
     gather.people.finish(&walked.state);
-    let mut answer = begin("cpus", of, window);
     answer.set("states", STATES.to_vec());
     if !window.is_empty() {
         gather.rows.values_mut().for_each(|row| row.finish(&pixels));
@@ -310,7 +413,7 @@ pub fn cpus(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Ans
     Ok(answer)
 }
 
-fn tables(answer: &mut Answer, gather: Cpus) {
+fn tables(answer: &mut Answer, gather: Cpus<'_>) {
     let Cpus { pixels, mut rows, people, .. } = gather;
     let of_all = |value: fn(&CpuRow) -> u64| rows.values().map(value).collect::<Vec<u64>>();
     let table = Table::new("rows")

@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::{CallId, CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
 use kymo_feed::Visit;
+use kymo_index::{
+    DamagedSums, EVER, LATE_NS, Last, Late as LateWait, PartSums, PicturePlace, Pyramid, Shown, ThreadPicture,
+};
 
-use super::begun::{begin, doubt_bits};
+use super::begun::doubt_bits;
+use super::framed;
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
@@ -14,7 +18,7 @@ use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch};
-use crate::walk::{Gather, Stop, Walk};
+use crate::walk::{Gather, Stop, TakePictures};
 
 /// Late waits that are listed at most.
 const LATE_MAX: usize = 4096;
@@ -73,6 +77,8 @@ struct ThreadRow {
     spans: Vec<StateStretch>,
     calls: Vec<CallShown>,
     in_pixels: Vec<InPixel>,
+    /// Of pixels on a grid: the longest of those that end in each.
+    late: Vec<LateWait>,
 }
 
 impl ThreadRow {
@@ -129,6 +135,48 @@ impl ThreadRow {
         });
     }
 
+    /// Takes what the index has of a part of the window.
+    fn picture(&mut self, pixels: &Pixels, states: &Calls, (own, shift): (u32, u32), of: &ThreadPicture) {
+        if let Some(born) = &of.row.born {
+            let begin = self.filled(pixels);
+            self.gap(pixels, begin, born.to, born.what == Doing::Ended);
+        }
+        let (row, spans) = (&mut self.row, &mut self.spans);
+        of.row.replay(own, shift, states, |shown| match shown {
+            Shown::Part(part) => row.column(pixels, part),
+            Shown::Long(long) if pixels.covers(long.from, long.to) => {
+                let (from, to, doing, doubt) = (long.from, long.to, long.what, long.doubt);
+                spans.push(StateStretch { from, to, doing, open: false, doubt });
+            }
+            Shown::Long(_) => {}
+        });
+        self.at = self.at.max(Some(of.end).filter(|end| *end > EVER));
+        self.last = Some(match of.last {
+            Last::Ended => Doing::Ended,
+            Last::Running => Doing::Running { cpu: 0 },
+            Last::Other => Doing::Unknown,
+        });
+    }
+
+    /// The same of calls.
+    fn calls(&mut self, pixels: &Pixels, shift: u32, of: &ThreadPicture) {
+        let (cells, longs) = of.calls_at(shift);
+        for cell in &cells.0 {
+            let (Some(pixel), ns) = (pixels.of_column(cell.from), cell.ns[0]) else { continue };
+            match self.in_pixels.last_mut() {
+                Some(last) if last.pixel == pixel => {
+                    last.ns = last.ns.saturating_add(ns);
+                    last.count = last.count.saturating_add(cell.touches_behind(last.count));
+                }
+                _ => self.in_pixels.push(InPixel { pixel, ns, count: cell.touches }),
+            }
+        }
+        for of in longs {
+            let (from, to, call, value) = (of.from, of.to, of.call, Some(of.value));
+            self.calls.push(CallShown { from, to, call, value, blocked: of.blocked, doubt: of.doubt });
+        }
+    }
+
     /// Fills the row up to the end.
     fn finish(&mut self, pixels: &Pixels) {
         let (at, to) = (self.filled(pixels), pixels.window().to);
@@ -138,7 +186,8 @@ impl ThreadRow {
     }
 }
 
-struct States {
+struct States<'o> {
+    pyramid: Option<&'o Pyramid>,
     pixels: Pixels,
     states: Calls,
     begin_of_trace: i64,
@@ -147,14 +196,18 @@ struct States {
     with_calls: bool,
     late_ns: Option<u64>,
     late: Vec<Late>,
+    /// Names are those of the index.
+    are_named: bool,
 }
 
-impl Visit for States {}
+impl Visit for States<'_> {}
 
-impl Sink for States {
+impl Sink for States<'_> {
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
         // Of all: who preempted and who woke has a name, too.
-        self.people.see(span.from, thread);
+        if !self.are_named {
+            self.people.see(span.from, thread);
+        }
         let Some(row) = self.rows.get_mut(&span.tid) else { return };
         let open = span.until == Until::End;
         let doubt = span.doubt.without(Doubt::END);
@@ -167,7 +220,11 @@ impl Sink for States {
         let wait_ns = span.to.abs_diff(span.ready_from);
         if is_over && self.late_ns.is_some_and(|late_ns| wait_ns >= late_ns) {
             let state = self.states.state(&span.doing);
-            self.late.push(Late { tid: span.tid, from: span.ready_from, to: span.to, state });
+            let (from, to) = (span.ready_from, span.to);
+            match self.pixels.shift() {
+                Some(shift) => LateWait { from, to, state }.put(&mut row.late, shift),
+                None => self.late.push(Late { tid: span.tid, from, to, state }),
+            }
             if self.late.len() >= 2 * LATE_MAX {
                 keep_longest(&mut self.late);
             }
@@ -181,7 +238,33 @@ impl Sink for States {
     }
 }
 
-impl Gather for States {
+impl TakePictures for States<'_> {
+    fn sums(&mut self, part: &PartSums) {
+        self.people.of_part(part);
+    }
+
+    fn names_are_known(&mut self, are_known: bool) {
+        self.are_named = are_known;
+    }
+
+    fn picture(&mut self, place: &PicturePlace) -> Result<(), DamagedSums> {
+        let (pyramid, shift) = self.pyramid.zip(self.pixels.shift()).ok_or(DamagedSums)?;
+        for of in pyramid.threads_of(place, |tid| self.rows.contains_key(&tid))? {
+            let Some(row) = self.rows.get_mut(&of.tid) else { continue };
+            row.picture(&self.pixels, &self.states, (place.shift, shift), &of);
+            if self.with_calls {
+                row.calls(&self.pixels, shift, &of);
+            }
+            if let Some(late_ns) = self.late_ns {
+                let late = of.all_late(&self.states, |_| true).into_iter().filter(|late| late.ns() >= late_ns);
+                late.for_each(|late| late.put(&mut row.late, shift));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gather for States<'_> {
     fn begin(&mut self, state: &State) {
         for (tid, row) in &mut self.rows {
             row.begin(state.thread(*tid), self.begin_of_trace);
@@ -211,8 +294,8 @@ fn keep_longest(late: &mut Vec<Late>) -> bool {
 /// # Errors
 /// Parameters; a trace without the scheduler's events.
 pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    let window = parameters.window(of)?;
-    let pixels = Pixels::new(window, parameters.pixels()?);
+    let pixels = framed::pixels(of, parameters)?;
+    let window = pixels.window();
     let tids =
         parameters.tids()?.ok_or_else(|| Error::parameter("tids", "it is missing: numbers of threads, as 17,23"))?;
     if tids.len() * pixels.count() as usize > CELLS_MAX {
@@ -224,14 +307,22 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     if !of.has_switches() {
         return Err(Error::no_switches());
     }
-    let rows = tids.iter().map(|tid| (*tid, ThreadRow::default())).collect();
-    let calls = Calls::new(&of.classes.vocabulary);
-    let begin_of_trace = of.base();
-    let (people, late) = (People::default(), Vec::new());
-    let mut gather = States { pixels, states: calls, begin_of_trace, rows, people, with_calls, late_ns, late };
-    let walked = Walk::new(of, window).in_pixels(pixels).run(&mut gather, stop)?;
+    let make = |pyramid| States {
+        pyramid,
+        pixels,
+        states: Calls::new(&of.classes.vocabulary),
+        begin_of_trace: of.base(),
+        rows: tids.iter().map(|tid| (*tid, ThreadRow::default())).collect(),
+        people: People::default(),
+        with_calls,
+        late_ns,
+        late: Vec::new(),
+        are_named: false,
+    };
+    // Shorter waits are not in pictures.
+    let is_in_pictures = late_ns.is_none_or(|late_ns| late_ns >= LATE_NS);
+    let (mut answer, mut gather, walked) = framed::gather("states", of, pixels, is_in_pictures, make, stop)?;
     gather.people.finish(&walked.state);
-    let mut answer = begin("states", of, window);
     answer.set("states", STATES.to_vec());
     if !window.is_empty() {
         gather.rows.values_mut().for_each(|row| row.finish(&pixels));
@@ -241,7 +332,7 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     Ok(answer)
 }
 
-fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
+fn tables(answer: &mut Answer, mut gather: States<'_>, tids: &[i32], of: &Opened) {
     let people: Vec<_> = tids.iter().map(|tid| gather.people.newest(*tid)).collect();
     let names: Vec<_> =
         people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
@@ -260,9 +351,13 @@ fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
         mixed.extend(gather.rows.get_mut(tid).into_iter().flat_map(take).map(|of| (*tid, of)));
     }
     answer.push(mixed_table(&mixed));
+    for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
+        gather.late.extend(row.late.iter().map(|of| Late { tid, from: of.from, to: of.to, state: of.state }));
+    }
     if keep_longest(&mut gather.late) {
         answer.notes.push(format!("more than {LATE_MAX} waits are that long; the longest are listed"));
     }
+    gather.late.sort_by_key(|late| (late.to, late.tid));
     let late = &gather.late;
     let table = Table::new("late")
         .column("tid", late.iter().map(|late| late.tid))
@@ -273,7 +368,7 @@ fn tables(answer: &mut Answer, mut gather: States, tids: &[i32], of: &Opened) {
     call_tables(answer, &gather, tids, of);
 }
 
-fn span_table(answer: &mut Answer, gather: &States, tids: &[i32], of: &Opened) -> Table {
+fn span_table(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opened) -> Table {
     let mut spans: Vec<(i32, StateStretch)> = Vec::new();
     for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
         spans.extend(row.spans.iter().map(|span| (tid, *span)));
@@ -325,7 +420,7 @@ fn mixed_table(mixed: &[(i32, Mixed<11>)]) -> Table {
     table
 }
 
-fn call_tables(answer: &mut Answer, gather: &States, tids: &[i32], of: &Opened) {
+fn call_tables(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opened) {
     let (mut calls, mut in_pixels) = (Vec::new(), Vec::new());
     for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
         calls.extend(row.calls.iter().map(|call| (tid, *call)));

@@ -54,8 +54,8 @@ impl Gathered {
         let window = self.pixels.window().pair();
         for of in part.threads() {
             self.of(of.tid).add_cut(of, window);
-            of.people.iter().for_each(|(from, person)| self.people.note(*from, of.tid, *person));
         }
+        self.people.of_part(part);
     }
 }
 

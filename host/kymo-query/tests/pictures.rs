@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pictures in the index: rows of CPUs and threads that are made of them are those of all records, pixel by pixel, of
+//! random windows of random traces; and whatever happens to the pictures, the answers stay.
+
+use crate::common;
+use crate::random_trace;
+
+use std::path::{Path, PathBuf};
+
+use common::ask;
+use kymo_ctf::read::Trace;
+use kymo_index::{FILE_NAME, How, Indexes, Named, Spacing, build};
+use kymo_query::Opened;
+use random_trace::{Plan, Random, damage, write};
+use serde_json::Value;
+
+/// As many parts as can be.
+const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
+
+fn named(dir: &Path) -> Named {
+    Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }
+}
+
+fn index(dir: &Path) -> PathBuf {
+    let traces = [Trace::open(dir).unwrap().value];
+    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
+}
+
+fn open(dir: &Path, with_index: bool) -> Opened {
+    let traces = vec![Trace::open(dir).unwrap().value];
+    let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
+    Opened::new(traces, indexes, String::new(), Vec::new())
+}
+
+/// Of a pixel of a CPU the index knows the four longest threads of each column only; and of a stretch of a CPU what was
+/// doubtful before the window, too.
+fn without_threads_of_mixed(mut answer: Value) -> Value {
+    for (table, column) in
+        [("mixed", "tid"), ("mixed", "name"), ("mixed", "process"), ("mixed", "doubt"), ("spans", "doubt")]
+    {
+        answer["tables"][table].as_object_mut().unwrap().remove(column);
+    }
+    answer
+}
+
+/// Windows of all lengths, some of which begin or end where the trace does. How many were made of records and of the
+/// index, by question.
+fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [[u32; 2]; 2] {
+    let mut sources = [[0; 2]; 2];
+    let Some((first, last)) = with.bounds else { return sources };
+    let threads = ask(without, "threads", "limit=200");
+    let tids: Vec<String> =
+        threads["tables"]["threads"]["tid"].as_array().unwrap().iter().map(ToString::to_string).collect();
+    for round in 0..rounds {
+        let span = last.abs_diff(first) + 1;
+        let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);
+        let (mut from, mut to) = (a.min(b), a.max(b) + 1);
+        match round % 5 {
+            0 => from = first,
+            1 => to = last + 1,
+            2 => (from, to) = (first, last + 1),
+            _ => {}
+        }
+        let pixels = 1 + random.below(40u32);
+        let window = format!("from={from}&to={to}&pixels={pixels}&grid=1");
+        let states = format!("{window}&tids={}&calls=1&late=1000000", tids.join(","));
+        for (number, (question, query)) in [("cpus", window.clone()), ("states", states)].into_iter().enumerate() {
+            if question == "states" && tids.is_empty() {
+                continue;
+            }
+            let [found, expect] = [with, without].map(|of| ask(of, question, &query));
+            assert_eq!(expect["info"]["source"], "records");
+            sources[number][usize::from(found["info"]["source"] == "index")] += 1;
+            let is_cpus = question == "cpus";
+            let [found, expect] = [found, expect].map(|of| if is_cpus { without_threads_of_mixed(of) } else { of });
+            for (name, table) in expect["tables"].as_object().unwrap() {
+                let rows = |table: &Value| {
+                    let columns: Vec<&Vec<Value>> =
+                        table.as_object().unwrap().values().map(|column| column.as_array().unwrap()).collect();
+                    let count = columns.first().map_or(0, |column| column.len());
+                    (0..count).map(|row| columns.iter().map(|column| column[row].to_string()).collect()).collect()
+                };
+                let [found, expect]: [Vec<Vec<String>>; 2] = [&found["tables"][name], table].map(rows);
+                let differs =
+                    found.iter().zip(&expect).position(|(a, b)| a != b).unwrap_or(found.len().min(expect.len()));
+                let near = |all: &[Vec<String>]| all[differs.saturating_sub(1)..(differs + 4).min(all.len())].to_vec();
+                let names: Vec<&String> = table.as_object().unwrap().keys().collect();
+                let counts = (found.len(), expect.len());
+                assert!(
+                    found == expect,
+                    "row {differs} of {name}, {names:?}, {counts:?}: {:#?} and not {:#?}; {question}?{window}",
+                    near(&found),
+                    near(&expect)
+                );
+            }
+            for part in ["lost", "notes", "from", "to"] {
+                assert_eq!(found[part], expect[part], "{part} of {question}?{query}");
+            }
+        }
+    }
+    sources
+}
+
+fn made(plan: &Plan) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), plan).unwrap();
+    dir
+}
+
+#[test]
+fn pictures_are_those_of_all_records() {
+    let mut random = Random::new("pictures", 3);
+    let plan = Plan { records: 1200, ..Plan::default() };
+    let plans = [
+        plan,
+        Plan { cpus: 16, threads: 200, records: 300, ..plan },
+        // Losses of the kernel only: those of programs are not in sums.
+        Plan { lossy: 4, packet: 50, user: 0, ..plan },
+        Plan { cpus: 1, threads: 1, ..plan },
+    ];
+    for plan in plans {
+        let dir = made(&Plan { seed: random.word(), ..plan });
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        let sources = same(&with, &without, &mut random, 60);
+        assert!(sources.iter().all(|[_, of_index]| *of_index > 10), "{sources:?} of {plan:?}");
+    }
+}
+
+#[test]
+fn pictures_of_damaged_traces_are_those_of_all_records() {
+    let mut random = Random::new("damaged_pictures", 5);
+    for round in 0..12 {
+        let plan = Plan { seed: random.word(), records: 400, lossy: 4, packet: 40, ..Plan::default() };
+        let dir = made(&plan);
+        damage(dir.path(), &mut random, round % 4).unwrap();
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        same(&with, &without, &mut random, 12);
+    }
+}
+
+#[test]
+fn damaged_pictures_are_told_of_and_not_believed() {
+    let dir = made(&Plan { records: 600, user: 0, ..Plan::default() });
+    let path = index(dir.path());
+    assert_eq!(path.file_name().unwrap(), FILE_NAME);
+    let whole = std::fs::read(&path).unwrap();
+    let without = open(dir.path(), false);
+    let query = "pixels=20&grid=1";
+    let expect = without_threads_of_mixed(ask(&without, "cpus", query));
+    let (mut told, mut believed) = (0, 0);
+    for at in (60..whole.len()).step_by(whole.len() / 300) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&path, &bytes).unwrap();
+        let of = open(dir.path(), true);
+        let found = without_threads_of_mixed(ask(&of, "cpus", query));
+        assert_eq!(found["tables"], expect["tables"], "byte {at}");
+        let is_told = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("damaged"));
+        told += u32::from(is_told);
+        believed += u32::from(found["info"]["source"] == "index");
+    }
+    assert!(told > 0 && believed > 0, "{told} and {believed}");
+}
