@@ -32,10 +32,12 @@ impl Pixels {
         Pixels { window, count: count.max(1), grid: None }
     }
 
-    /// Columns of a power of two of ns, as long as so many columns of the window at most. The window grows to their
+    /// Columns of the power of two of ns that is nearest to so many columns of the window. The window grows to their
     /// edges, as far as `bounds` lets it.
     pub fn on_grid(window: Window, count: u32, bounds: (i64, i64)) -> Pixels {
-        let shift = (window.ns() / u64::from(count.max(1))).max(1).ilog2();
+        let ns = (window.ns() / u64::from(count.max(1))).max(1);
+        let is_nearer_to_next = u128::from(ns) * u128::from(ns) >= 2 << (2 * ns.ilog2());
+        let shift = ns.ilog2() + u32::from(is_nearer_to_next);
         let origin = window.from >> shift << shift;
         let columns = window.to.saturating_sub(1).abs_diff(origin) >> shift;
         let count = u32::try_from(columns).unwrap_or(u32::MAX - 1) + 1;
@@ -306,6 +308,26 @@ mod tests {
             for at in [from, from + (to / 2 - from / 2), to - 1] {
                 let pixel = pixels.of(at);
                 assert!(pixels.edge(pixel) <= at && at < pixels.edge(pixel + 1), "{at} in {pixel} of {from}..{to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_grid_has_about_as_many_pixels_and_covers_the_window() {
+        for (from, to, count) in [(0, 1000, 10), (-7, 1016, 5), (5, 8, 8), (0, 1, 3), (1 << 60, (1 << 60) + 12345, 100)]
+        {
+            let bounds = (from - 1000, to + 20);
+            let pixels = Pixels::on_grid(Window { from, to }, count, bounds);
+            let (shift, window) = (pixels.shift().unwrap(), pixels.window());
+            assert!(window.from <= from && to <= window.to, "{from}..{to}");
+            assert_eq!((pixels.edge(0), pixels.edge(pixels.count())), window.pair());
+            let asked = (to - from) as f64 / f64::from(count);
+            let ratio = asked.max(1.0) / f64::from(1u32 << shift);
+            assert!((0.7..1.42).contains(&ratio), "{ratio} of {from}..{to} in {count}");
+            for pixel in 1..pixels.count() {
+                assert_eq!(pixels.edge(pixel) % (1 << shift), 0);
+                assert_eq!(pixels.of(pixels.edge(pixel)), pixel);
+                assert_eq!(pixels.of(pixels.edge(pixel) - 1), pixel - 1);
             }
         }
     }

@@ -5,12 +5,13 @@
 pub mod functions;
 pub mod output;
 pub mod plan;
+pub mod progress;
 pub mod prompt;
 pub mod provider;
 pub mod pushdown;
 pub mod session;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,9 +22,10 @@ use datafusion::execution::SendableRecordBatchStream;
 use kymo_command::interrupt::{is_over, take_signals};
 use kymo_command::process::survive_closed_pipes;
 use kymo_command::sql::{Asked, SqlArgs, SqlFormat};
-use kymo_tables::{OpenOptions, Source};
+use kymo_tables::{OpenOptions, Source, Watcher};
 
 use output::{Output, Written};
+use progress::{QueryProgress, until_first_row};
 use session::{Data, Session};
 
 use crate::lake::catalog::Lake;
@@ -49,7 +51,9 @@ const INTERRUPTED: u8 = 130;
 pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let format = args.format()?;
     let (paths, asked) = args.asked()?;
-    let options = OpenOptions { ignore_uuid: args.ignores_uuid(), ..OpenOptions::default() };
+    let progress = Arc::new(QueryProgress::new());
+    let watch = Some(Watcher(progress.clone()));
+    let options = OpenOptions { ignore_uuid: args.ignores_uuid(), watch, ..OpenOptions::default() };
     if matches!(asked, Asked::Query(_)) {
         // Of what is interrupted nothing stays: neither temporary files nor a file that is not whole.
         take_signals();
@@ -66,12 +70,17 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     };
     let session = Session::of(data.clone(), args.threads(), args.memory_bytes())?;
     let done = match asked {
-        Asked::Prompt => prompt::run(&session, &runtime, format),
+        Asked::Prompt => {
+            // Who types sees what is typed.
+            progress.quiet();
+            prompt::run(&session, &runtime, format)
+        }
         Asked::Query(text) => {
             end_though_stuck()?;
-            runtime.block_on(queries(&session, &text, args, format))
+            runtime.block_on(queries(&session, &text, args, format, &progress))
         }
     };
+    progress.quiet();
     // Operators remove their temporary files; a reader that looks at nothing but its trace is not waited for.
     runtime.shutdown_timeout(END_WAIT);
     if done.is_err() && output::is_stdout_closed() {
@@ -97,17 +106,30 @@ fn end_though_stuck() -> std::io::Result<()> {
     std::thread::Builder::new().name("kymo-interrupt".to_owned()).spawn(wait).map(drop)
 }
 
+/// Whether rows go where the line of progress is.
+fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// Runs queries one behind the other; to a file goes the result of the last one.
-async fn queries(session: &Session, text: &str, args: &SqlArgs, format: SqlFormat) -> anyhow::Result<()> {
+async fn queries(
+    session: &Session,
+    text: &str,
+    args: &SqlArgs,
+    format: SqlFormat,
+    progress: &Arc<QueryProgress>,
+) -> anyhow::Result<()> {
     let all = session.statements(text)?;
     let last = all.len().checked_sub(1).context("the query is empty")?;
     for (position, statement) in all.into_iter().enumerate() {
         let path = args.output().filter(|_| position == last);
+        progress.begin_query();
         let work = async {
             let stream = session.run(statement).await?;
             match path {
                 Some(path) => say(path, &to_file(path, stream, format).await?),
                 None => {
+                    let stream = if is_terminal() { until_first_row(stream, Arc::clone(progress)) } else { stream };
                     let mut output = Output::stdout(format, stream.schema())?;
                     output.write_all(stream, &is_over).await?;
                     output.close()?;

@@ -37,7 +37,7 @@ mod source;
 
 pub use asked::TableFunction;
 pub use error::{Error, near_misses};
-pub use open::OpenOptions;
+pub use open::{OpenOptions, Watcher};
 pub use partition::Partition;
 pub use reference::reference;
 pub use scan::{Batches, Scan};

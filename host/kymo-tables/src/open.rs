@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens traces, and puts together what is of one machine: a state is one machine's.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::{fmt, fs};
 
 use kymo_command::named::named_silently;
 use kymo_ctf::read::{Caveat, Trace, Watch, unite_clocks};
@@ -22,6 +22,18 @@ pub struct OpenOptions {
     pub ignore_uuid: bool,
     /// Open also if no trace can be opened: all that there is then is in the table `losses`.
     pub keep_unreadable: bool,
+    /// Is told how far the tables are read; none: nobody.
+    pub watch: Option<Watcher>,
+}
+
+/// Who is told how far tables are read, by several threads at a time.
+#[derive(Clone)]
+pub struct Watcher(pub Arc<dyn Watch>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
 }
 
 /// Traces of one machine that are read together: of one kernel at most.
@@ -58,7 +70,7 @@ impl Group {
     }
 }
 
-/// Readers of tables tell nobody how far they are.
+/// Readers of tables tell nobody how far they are, if nobody is named.
 struct Silent;
 
 impl Watch for Silent {
@@ -123,7 +135,9 @@ fn open_dir(named: Named, options: &OpenOptions) -> Result<OpenedDir, Error> {
         if options.ignore_uuid {
             opened.value.ignore_uuid();
         }
-        opened.value.watch(Arc::new(Silent));
+        opened
+            .value
+            .watch(options.watch.as_ref().map_or_else(|| Arc::new(Silent) as Arc<dyn Watch>, |of| Arc::clone(&of.0)));
         caveats.extend(opened.caveats);
         traces.push(opened.value);
     }
