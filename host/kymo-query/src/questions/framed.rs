@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows over time, from the pictures of the index where pixels are on a grid, else from the records [spec/view.md 4.13].
+//! Rows over time: from the pictures of the index where pixels are on a grid, else from the records [spec/view.md 3].
 
 use kymo_index::Pyramid;
 
