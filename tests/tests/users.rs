@@ -416,7 +416,9 @@ fn a_set_user_id_program_is_not_traced_into_the_directory_of_who_runs_it() {
         return skip("users_setuid", "set-user-ID programs do not change their user here (nosuid)");
     }
     ask(&mut proc, "burst 10", "done");
-    assert_eq!(a.sockets("p.").len(), 1, "its own user's directory is the one that it uses");
+    // The helper thread makes it, and nobody waits for that where no session is seen.
+    let is_there = || (a.sockets("p.").len() == 1).then_some(());
+    lab.wait_for("its socket: its own user's directory is the one that it uses", is_there);
     assert_eq!(a.runtime_dir().metadata().expect("it is there").uid(), A);
     let outcome = session.end(Signal::INT).expect(1);
     contains(&outcome.stderr, "no program with tracepoints of kymo was seen");
