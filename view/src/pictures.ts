@@ -17,6 +17,8 @@ import type { View } from './view.js';
 const THREADS_MAX = 100;
 /** Waits for a CPU that are at least so long are marked at every zoom, ns. */
 const LATE_NS = 1_000_000;
+/** Records that are read at most for spans that nobody chose. */
+const SPAN_RECORDS = 2_000_000;
 
 /** A stretch that is followed is read from so long before it on, to find spans that began earlier, ns. */
 const SPAN_LEAD_NS = 500_000_000;
@@ -209,7 +211,7 @@ export class Pictures {
       case 'threads':
         return client.ask(`states${slot}`, 'states', { ...gridded, tids, calls: 1, late: LATE_NS });
       case 'spans':
-        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, lead: slot ? SPAN_LEAD_NS : null });
+        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, most: this.app.view.spans ? null : SPAN_RECORDS, lead: slot ? SPAN_LEAD_NS : null });
     }
   }
 

@@ -141,6 +141,27 @@ fn pictures_of_damaged_traces_are_those_of_all_records() {
 }
 
 #[test]
+fn spans_of_more_records_than_are_wanted_are_not_read() {
+    let dir = made(&Plan { records: 1200, ..Plan::default() });
+    let without = open(dir.path(), false);
+    index(dir.path());
+    let with = open(dir.path(), true);
+    let query = |most: &str| format!("span=sched_waking,sched_switch&pixels=20{most}");
+    let all = ask(&with, "slices", &query(""));
+    assert!(!all["tables"]["merged"]["count"].as_array().unwrap().is_empty(), "{all}");
+    let few = ask(&with, "slices", &query("&most=100"));
+    assert!(few["info"]["records"].as_u64().unwrap() >= 1200, "{}", few["info"]);
+    assert!(few["notes"][0].as_str().unwrap().contains("would be read"), "{}", few["notes"]);
+    assert_eq!(few["info"]["spans"], all["info"]["spans"]);
+    for table in ["slices", "merged"] {
+        assert!(few["tables"][table]["level"].as_array().unwrap().is_empty(), "{table}");
+    }
+    // A window with fewer, and a trace without an index: nobody knows how many they are.
+    assert_eq!(ask(&with, "slices", &query("&most=1000000"))["tables"], all["tables"]);
+    assert_eq!(ask(&without, "slices", &query("&most=100"))["tables"], all["tables"]);
+}
+
+#[test]
 fn damaged_pictures_are_told_of_and_not_believed() {
     let dir = made(&Plan { records: 600, user: 0, ..Plan::default() });
     let path = index(dir.path());

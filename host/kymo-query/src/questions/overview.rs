@@ -103,6 +103,13 @@ fn lost_by_index(of: &Opened, window: Window, bins: &[Bin]) -> Lost {
     Lost { records: bins.iter().map(|bin| bin.lost).fold(0, u64::saturating_add), packets: 0, places }
 }
 
+/// About how many records a window has, where an index tells that at once.
+pub(super) fn records_about(of: &Opened, window: Window) -> Option<u64> {
+    const BINS: u32 = 64;
+    let bins = from_index(of, window, BINS).or_else(|| from_growing(of, window, BINS))?;
+    Some(bins.iter().map(|bin| bin.records).fold(0, u64::saturating_add))
+}
+
 /// Answers `overview`.
 ///
 /// # Errors

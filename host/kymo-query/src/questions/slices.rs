@@ -8,6 +8,7 @@ use kymo_ctf::read::Loss;
 use kymo_feed::{Seen, Visit, clamp};
 
 use super::begun::{begin, doubt_bits};
+use super::overview::records_about;
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::{Answer, Table, Text};
 use crate::error::Error;
@@ -160,9 +161,18 @@ pub(super) struct SliceAnswer {
 pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
+    let most = parameters.number("most", 1..=u64::MAX)?;
+    let records = records_about(of, window).filter(|records| most.is_some_and(|most| *records > most));
+    // With a window of nothing, what is wrong with the question is said, and which spans there are.
+    let pixels =
+        if records.is_some() { Pixels::new(Window { to: window.from, ..window }, pixels.count()) } else { pixels };
     let SliceAnswer { mut answer, list, keys, walked } = find("slices", of, parameters, pixels, stop)?;
     if list.iter().any(|slice| matches!(slice.row, SliceRow::Key(_, None))) {
         answer.notes.push(format!("there are more than {KEYS_MAX} keys: the spans of others are one row"));
+    }
+    if let Some(records) = records {
+        answer.set("records", records);
+        answer.notes.push(format!("{} million records would be read: zoom in, or choose spans", records / 1_000_000));
     }
     tables(&mut answer, list, &keys, &pixels);
     walked.tell(&mut answer);
