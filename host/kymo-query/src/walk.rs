@@ -74,7 +74,7 @@ impl LossSpan {
     }
 
     /// Of one that the index has.
-    fn of_part(loss: &PartLoss) -> LossSpan {
+    pub fn of_part(loss: &PartLoss) -> LossSpan {
         let PartLoss { from, to, cpu, process, records, packets } = *loss;
         LossSpan { from, to, cpu, process, records, packets, count: 1 }
     }

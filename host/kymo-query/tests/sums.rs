@@ -36,6 +36,9 @@ fn open(dir: &Path, with_index: bool) -> Opened {
 fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u32; 2] {
     let mut sources = [0, 0];
     let Some((first, last)) = with.bounds else { return sources };
+    let [found, expect] = [with, without].map(|of| ask(of, "summary", ""));
+    assert_eq!(found["tables"], expect["tables"], "losses of the summary");
+    assert_eq!(found["lost"], expect["lost"]);
     for round in 0..rounds {
         let span = last.abs_diff(first) + 1;
         let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);

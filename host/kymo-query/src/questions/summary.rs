@@ -16,7 +16,7 @@ use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::walk::{LossLog, LossSpan, Stop};
+use crate::walk::{self, LossLog, LossSpan, Stop};
 
 /// Rows of losses where a question does not say.
 const LOSSES: usize = 1000;
@@ -67,10 +67,21 @@ impl Counts {
     }
 }
 
-/// All losses, from one pass over the trace.
+/// All losses: those that the index lists, and from one pass over the rest.
 fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
     let mut log = LossLog::default();
-    let mut reader = Reader::new(&of.traces);
+    let (from, to) = of.whole();
+    let states = of.indexes.states.as_ref();
+    // Where sums are damaged, the records are there.
+    let cover = states.and_then(|states| states.pyramid.cover((from, to), true).ok().flatten());
+    let mut reader = match cover {
+        Some(cover) => {
+            let listed = cover.parts.iter().flat_map(|part| &part.losses);
+            listed.for_each(|loss| log.take(LossSpan::of_part(loss), None));
+            walk::begin(of, Window { from: cover.records_from, to }, stop)?.0
+        }
+        None => Reader::new(&of.traces),
+    };
     let mut passed = 0u32;
     while let Some(item) = reader.pass() {
         passed = passed.wrapping_add(1);
