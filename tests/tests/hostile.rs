@@ -219,7 +219,8 @@ fn filters_that_break_the_rules_are_answered() {
     let mut proc = lab.spawn(&program, &[]);
     proc.until("ready");
     let socket = lab.wait_for("a socket of the program", || lab.sockets("p.").pop());
-    let connection = Packets::connect(&socket).unwrap();
+    // Its name is there before anybody listens to it.
+    let connection = lab.wait_for("a connection", || Packets::connect(&socket).ok());
     let hello = connection.receive().unwrap();
     while connection.receive().unwrap().first() != Some(&3) {}
     let word = |at: usize| u32::from_le_bytes(hello[at..at + 4].try_into().unwrap());
