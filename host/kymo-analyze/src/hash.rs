@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hash maps for small keys that the trace chooses. Multiplying and folding is several times faster than the standard
-//! hasher; whoever makes
-//! a trace to collide only slows down the reading of it, and the maps here are bounded.
+//! hasher; whoever makes a trace to collide only slows down the reading of it, and the maps are bounded.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map with [`FoldHasher`].
-pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<FoldHasher>>;
+pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<FoldHasher>>;
 
 /// Begins that wait for their ends, in such a map.
 pub(crate) type Open<K, V> = kymo_filter::Open<K, V, BuildHasherDefault<FoldHasher>>;
 
 /// Multiplies each word into the state and folds the halves.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct FoldHasher(u64);
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FoldHasher(u64);
 
 impl FoldHasher {
     #[inline]

@@ -42,7 +42,7 @@ mod event;
 pub mod explain;
 mod form;
 pub mod functions;
-mod hash;
+pub mod hash;
 pub mod heap;
 mod history;
 mod latency;

@@ -2,18 +2,16 @@
 //! Paints the pictures of the parts of a trace while its index is built [spec/index.md 5.2]: on a thread of its own, so
 //! that who reads the records only hands on what ended.
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use kymo_analyze::hash::Map;
 use kymo_analyze::shown::Calls;
 use kymo_analyze::{CallSpan, Context, CpuSpan, Doing, Doubt, InterruptSpan, ThreadSpan, Until};
 
 use crate::picture::{
     EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, PartPicture, SHIFT_MAX, put_last,
 };
-use crate::sums::QuickHasher;
 
 /// Parts of a level that are one of the next.
 pub(crate) const PICTURE_FAN_OUT: usize = 4;
@@ -103,7 +101,7 @@ struct Cpu {
 struct Painting {
     calls: Calls,
     /// Of each thread: the end of its last stretch, and what that was.
-    last: HashMap<i32, (i64, Last), BuildHasherDefault<QuickHasher>>,
+    last: Map<i32, (i64, Last)>,
     cpus: Vec<Cpu>,
     /// By level: parts that are not one of the next yet.
     levels: Vec<Vec<Option<PartPicture>>>,
@@ -111,7 +109,7 @@ struct Painting {
 
 impl Painting {
     fn new(calls: Calls) -> Painting {
-        Painting { calls, last: HashMap::default(), cpus: Vec::new(), levels: Vec::new() }
+        Painting { calls, last: Map::default(), cpus: Vec::new(), levels: Vec::new() }
     }
 
     fn part(&mut self, told: EndedSpans, done: &Sender<Painted>) {

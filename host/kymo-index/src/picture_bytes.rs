@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pictures of parts as bytes, and back [spec/index.md 5.2].
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash};
+use std::hash::Hash;
 
 use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::hash::Map;
 use kymo_analyze::shown::STATES;
 use kymo_analyze::{CallId, Context, Doing, Doubt, Interrupt, Name};
 
@@ -12,7 +12,6 @@ use crate::picture::{
     Cell, Cells, CpuPicture, EVER, Kind, Last, Late, Long, LongCall, LongInterrupt, PartPicture, Row, SHIFT_MAX,
     ThreadPicture,
 };
-use crate::sums::QuickHasher;
 
 /// Bits in front of the states of a cell.
 const IS_JOINED: u64 = 1;
@@ -51,11 +50,11 @@ impl AsBytes for Context {
 }
 
 /// Values of a piece that come again and again, each once.
-struct Words<K>(Vec<K>, HashMap<K, u64, BuildHasherDefault<QuickHasher>>);
+struct Words<K>(Vec<K>, Map<K, u64>);
 
 impl<K: Copy + Eq + Hash> Words<K> {
     fn new() -> Words<K> {
-        Words(Vec::new(), HashMap::default())
+        Words(Vec::new(), Map::default())
     }
 
     fn of(&mut self, word: K) -> u64 {

@@ -2,10 +2,8 @@
 //! Where the time of threads went: sums over a part of a trace, which add up to those of a longer part [spec/index.md
 //! 5.1]. Made from the stretches that end in the part, whenever they began.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::hash::Map;
 use kymo_analyze::shown::{Calls, STATES};
 use kymo_analyze::{Doing, Name, Ready, Thread, ThreadSpan, Until};
 
@@ -163,63 +161,13 @@ pub struct PartLoss {
     pub packets: u64,
 }
 
-/// Of numbers that the trace chooses: whoever makes them collide only slows down its own index.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QuickHasher(u64);
-
-impl Hasher for QuickHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_i32((*byte).into()));
-    }
-
-    #[inline]
-    fn write_i32(&mut self, tid: i32) {
-        self.write_u64(u64::from(tid as u32));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
-
-    #[inline]
-    fn write_i64(&mut self, value: i64) {
-        self.write_u64(value as u64);
-    }
-
-    #[inline]
-    fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64);
-    }
-
-    #[inline]
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(value.into());
-    }
-
-    #[inline]
-    fn write_u16(&mut self, value: u16) {
-        self.write_u64(value.into());
-    }
-
-    #[inline]
-    fn write_u8(&mut self, value: u8) {
-        self.write_u64(value.into());
-    }
-}
-
 /// All of a part of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct PartSums {
     /// Time of its first item, ns; `None` before there is one.
     pub from: Option<i64>,
     threads: Vec<ThreadSums>,
-    places: HashMap<i32, usize, BuildHasherDefault<QuickHasher>>,
+    places: Map<i32, usize>,
     /// In their order.
     pub losses: Vec<PartLoss>,
     /// There was more than is kept.
