@@ -220,6 +220,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// It is about this window, though less of it was read.
+    pub fn about(&mut self, window: (i64, i64)) {
+        self.window = window;
+    }
+
     /// To a question about a window, ns since 1970.
     pub fn new(question: &'static str, base: i64, window: (i64, i64)) -> Answer {
         Answer {

@@ -153,6 +153,9 @@ fn spans_of_more_records_than_are_wanted_are_not_read() {
     assert!(few["info"]["records"].as_u64().unwrap() >= 1200, "{}", few["info"]);
     assert!(few["notes"][0].as_str().unwrap().contains("would be read"), "{}", few["notes"]);
     assert_eq!(few["info"]["spans"], all["info"]["spans"]);
+    for part in ["from", "to"] {
+        assert_eq!(few[part], all[part], "the window that was asked for");
+    }
     for table in ["slices", "merged"] {
         assert!(few["tables"][table]["level"].as_array().unwrap().is_empty(), "{table}");
     }

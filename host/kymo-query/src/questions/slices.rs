@@ -171,6 +171,7 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
         answer.notes.push(format!("there are more than {KEYS_MAX} keys: the spans of others are one row"));
     }
     if let Some(records) = records {
+        answer.about(window.pair());
         answer.set("records", records);
         answer.notes.push(format!("{} million records would be read: zoom in, or choose spans", records / 1_000_000));
     }
