@@ -7,6 +7,7 @@ mod contexts;
 mod growing;
 mod hostile;
 mod identities;
+mod indexed;
 mod pictures;
 mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]

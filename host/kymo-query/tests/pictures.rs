@@ -3,34 +3,15 @@
 //! random windows of random traces; and whatever happens to the pictures, the answers stay.
 
 use crate::common;
+use crate::indexed;
 use crate::random_trace;
 
-use std::path::{Path, PathBuf};
-
 use common::ask;
-use kymo_ctf::read::Trace;
-use kymo_index::{FILE_NAME, How, Indexes, Named, Spacing, build};
+use indexed::{index, made, open, window};
+use kymo_index::FILE_NAME;
 use kymo_query::Opened;
-use random_trace::{Plan, Random, damage, write};
+use random_trace::{Plan, Random, damage};
 use serde_json::Value;
-
-/// As many parts as can be.
-const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
-
-fn named(dir: &Path) -> Named {
-    Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }
-}
-
-fn index(dir: &Path) -> PathBuf {
-    let traces = [Trace::open(dir).unwrap().value];
-    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
-}
-
-fn open(dir: &Path, with_index: bool) -> Opened {
-    let traces = vec![Trace::open(dir).unwrap().value];
-    let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
-    Opened::new(traces, indexes, String::new(), Vec::new())
-}
 
 /// Of a pixel of a CPU the index knows the four longest threads of each column only; and of a stretch of a CPU what was
 /// doubtful before the window, too.
@@ -52,15 +33,7 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [[
     let tids: Vec<String> =
         threads["tables"]["threads"]["tid"].as_array().unwrap().iter().map(ToString::to_string).collect();
     for round in 0..rounds {
-        let span = last.abs_diff(first) + 1;
-        let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);
-        let (mut from, mut to) = (a.min(b), a.max(b) + 1);
-        match round % 5 {
-            0 => from = first,
-            1 => to = last + 1,
-            2 => (from, to) = (first, last + 1),
-            _ => {}
-        }
+        let (from, to) = window(random, round, (first, last));
         let pixels = 1 + random.below(40u32);
         let window = format!("from={from}&to={to}&pixels={pixels}&grid=1");
         let states = format!("{window}&tids={}&calls=1&late=1000000", tids.join(","));
@@ -99,12 +72,6 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [[
         }
     }
     sources
-}
-
-fn made(plan: &Plan) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), plan).unwrap();
-    dir
 }
 
 #[test]

@@ -3,34 +3,15 @@
 //! traces; and whatever happens to the sums, the answers stay.
 
 use crate::common;
+use crate::indexed;
 use crate::random_trace;
 
-use std::path::{Path, PathBuf};
-
 use common::ask;
-use kymo_ctf::read::Trace;
-use kymo_index::{FILE_NAME, How, Indexes, Named, Spacing, build};
+use indexed::{index, made, open, window};
+use kymo_index::FILE_NAME;
 use kymo_query::Opened;
-use random_trace::{Plan, Random, damage, write};
+use random_trace::{Plan, Random, damage};
 use serde_json::Value;
-
-/// As many parts as can be.
-const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
-
-fn named(dir: &Path) -> Named {
-    Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }
-}
-
-fn index(dir: &Path) -> PathBuf {
-    let traces = [Trace::open(dir).unwrap().value];
-    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
-}
-
-fn open(dir: &Path, with_index: bool) -> Opened {
-    let traces = vec![Trace::open(dir).unwrap().value];
-    let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
-    Opened::new(traces, indexes, String::new(), Vec::new())
-}
 
 /// Windows of all lengths, some of which begin or end where the trace does. `Some` of what an answer was made of.
 fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u32; 2] {
@@ -40,15 +21,7 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
     assert_eq!(found["tables"], expect["tables"], "losses of the summary");
     assert_eq!(found["lost"], expect["lost"]);
     for round in 0..rounds {
-        let span = last.abs_diff(first) + 1;
-        let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);
-        let (mut from, mut to) = (a.min(b), a.max(b) + 1);
-        match round % 5 {
-            0 => from = first,
-            1 => to = last + 1,
-            2 => (from, to) = (first, last + 1),
-            _ => {}
-        }
+        let (from, to) = window(random, round, (first, last));
         let query = format!("from={from}&to={to}&limit=10000");
         let [found, expect] = [with, without].map(|of| ask(of, "threads", &query));
         for part in ["tables", "lost", "notes"] {
@@ -59,12 +32,6 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
         sources[usize::from(found["info"]["source"] == "index")] += 1;
     }
     sources
-}
-
-fn made(plan: &Plan) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), plan).unwrap();
-    dir
 }
 
 #[test]

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Random traces with an index of as many parts as can be, and windows of them.
+
+use std::path::{Path, PathBuf};
+
+use crate::random_trace::{Plan, Random, write};
+use kymo_ctf::read::Trace;
+use kymo_index::{How, Indexes, Named, Spacing, build};
+use kymo_query::Opened;
+
+/// As many parts as can be.
+pub const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
+
+pub fn named(dir: &Path) -> Named {
+    Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }
+}
+
+pub fn index(dir: &Path) -> PathBuf {
+    let traces = [Trace::open(dir).unwrap().value];
+    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
+}
+
+pub fn open(dir: &Path, with_index: bool) -> Opened {
+    let traces = vec![Trace::open(dir).unwrap().value];
+    let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
+    Opened::new(traces, indexes, String::new(), Vec::new())
+}
+
+pub fn made(plan: &Plan) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), plan).unwrap();
+    dir
+}
+
+/// Windows of all lengths, some of which begin or end where the trace does.
+pub fn window(random: &mut Random, round: u32, (first, last): (i64, i64)) -> (i64, i64) {
+    let span = last.abs_diff(first) + 1;
+    let (a, b) = (first + random.below(span) as i64, first + random.below(span) as i64);
+    let (mut from, mut to) = (a.min(b), a.max(b) + 1);
+    match round % 5 {
+        0 => from = first,
+        1 => to = last + 1,
+        2 => (from, to) = (first, last + 1),
+        _ => {}
+    }
+    (from, to)
+}
