@@ -157,6 +157,11 @@ impl Memory {
     pub(crate) fn populate(&self) {
         let lanes = self.layout.lane_count.saturating_sub(1) as usize;
         let bytes = self.layout.data_offset as usize + lanes * self.layout.ring_bytes as usize;
+        // To find all pages in one call takes a sixth less than to find each where it is mapped (decision 0001).
+        let found = self.fd.as_ref().map(|fd| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, bytes as u64));
+        if let Some(Err(error)) = found {
+            tracing::debug!(%error, "pages of rings are found one by one");
+        }
         self.mapping.populate(bytes);
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Spares {
     /// What the thread was asked for and has not given yet.
     coming: Option<Layout>,
     here: Option<Memory>,
+    /// Whether a program has come. Often no other one does.
+    asked_before: bool,
 }
 
 impl Spares {
@@ -37,7 +39,7 @@ impl Spares {
             }
         };
         thread::Builder::new().name("kymo-spare".to_owned()).spawn(make).ok()?;
-        let mut spares = Spares { wanted, ready, coming: None, here: None };
+        let mut spares = Spares { wanted, ready, coming: None, here: None, asked_before: false };
         spares.ask(layout);
         Some(spares)
     }
@@ -63,11 +65,14 @@ impl Spares {
         self.look(patience);
     }
 
-    /// The memory that is ready, if it has this layout; another one of this layout is made for the next program.
+    /// The memory that is ready, if it has this layout. Where a second program comes, more are likely to: from then on
+    /// another one of this layout is made for the next.
     pub(crate) fn take(&mut self, layout: &Layout, serial: u64) -> Option<Memory> {
         self.look(Duration::ZERO);
         let found = self.here.take().filter(|memory| memory.layout() == layout);
-        self.ask(*layout);
+        if std::mem::replace(&mut self.asked_before, true) {
+            self.ask(*layout);
+        }
         found.map(|memory| memory.named(serial))
     }
 }
@@ -82,10 +87,22 @@ mod tests {
     }
 
     #[test]
+    fn the_first_program_finds_one_and_no_other_is_made_for_it_alone() {
+        let mut spares = Spares::new(layout(4096)).unwrap();
+        spares.wait(Duration::from_secs(10));
+        assert!(spares.take(&layout(4096), 1).is_some());
+        assert!(spares.coming.is_none());
+    }
+
+    #[test]
     fn a_memory_that_fits_is_given_once() {
         let mut spares = Spares::new(layout(65_536)).unwrap();
         spares.wait(Duration::from_secs(10));
         assert!(spares.take(&layout(4096), 1).is_none(), "another size");
+        assert!(
+            spares.take(&layout(4096), 2).is_none(),
+            "the second program: none is there, and one is made from now on"
+        );
         spares.wait(Duration::from_secs(10));
         let memory = spares.take(&layout(4096), 7).expect("the size that was asked for last");
         assert_eq!((memory.serial(), memory.layout()), (7, &layout(4096)));
