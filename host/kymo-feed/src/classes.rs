@@ -186,6 +186,12 @@ pub fn is_by_writer(stream: &str) -> bool {
     !ABOUT_THREADS.iter().any(|begin| stream.starts_with(begin))
 }
 
+/// Whether a record tells who wrote it, and so that this thread ran.
+#[inline]
+pub(crate) fn tells_of_writer(head: &Head, stream: &str) -> bool {
+    head.tid.is_some() && is_by_writer(stream)
+}
+
 /// Whether a stream has samples.
 pub fn is_of_samples(stream: &str) -> bool {
     stream.starts_with(SAMPLES)

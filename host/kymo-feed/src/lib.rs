@@ -7,11 +7,14 @@
 mod classes;
 mod environment;
 mod fields;
+mod follow;
 mod missing;
+mod moves;
 mod walk;
 
 pub use classes::{Classes, SAMPLE, clamp, is_by_writer, is_of_samples};
 pub use environment::{architecture, recorders};
 pub use fields::Payload;
 pub use missing::Missing;
+pub use moves::LossAt;
 pub use walk::{Choose, Seen, Totals, Visit, Walker, walk};

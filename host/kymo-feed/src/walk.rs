@@ -5,8 +5,9 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::{Event, Head, Name, Sink, State, Writer};
 use kymo_ctf::read::{Glance, Item, Loss, Reader, Record};
 
-use crate::classes::{Classes, clamp, is_by_writer};
+use crate::classes::{Classes, clamp, tells_of_writer};
 use crate::missing::Missing;
+use crate::moves::{LossAt, Move};
 
 /// Items between two questions whether a walk goes on.
 const ASK_EVERY: u32 = 4096;
@@ -48,6 +49,9 @@ impl Seen<'_, '_> {
 
 /// Who takes records beside spans.
 pub trait Visit: Sink {
+    /// Whether records and losses are looked at. Where they are not, [`Walker::follow_while`] does.
+    const LOOKS_AT_RECORDS: bool = true;
+
     /// A record, before the state moves by it.
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
 
@@ -55,7 +59,9 @@ pub trait Visit: Sink {
     fn loss(&mut self, _loss: &Loss<'_>) {}
 }
 
-impl Visit for () {}
+impl Visit for () {
+    const LOOKS_AT_RECORDS: bool = false;
+}
 
 /// Which records are asked for, among all that move the state.
 pub trait Choose {
@@ -103,7 +109,7 @@ pub struct Walker<'c> {
     pub state: State,
     /// Of what was passed.
     pub totals: Totals,
-    classes: &'c Classes,
+    pub(crate) classes: &'c Classes,
     /// By stream: which have had records of a kernel.
     streams: Vec<Origin>,
     /// Losses that begin before this have been told of already.
@@ -193,29 +199,37 @@ impl<'c> Walker<'c> {
         let event = known.event_of(fields, record);
         self.note(stream, known.is_of_kernel());
         visit.record(&Seen { record, class, head, is_selected }, &self.state);
-        self.apply(&head, event, record.stream, visit);
+        if event.is_some() || tells_of_writer(&head, record.stream) {
+            self.apply(&head, event.as_ref(), visit);
+        }
     }
 
     /// The same for a record that only the state looks at: no totals are kept. Its time.
     #[inline]
     pub fn glance(&mut self, stream: usize, record: &Glance<'_>, sink: &mut impl Sink) -> i64 {
-        let known = &self.classes.known[self.classes.first[record.trace] + record.event];
-        let time = clamp(record.ns);
-        self.note(stream, known.is_of_kernel());
-        if known.is_of_kernel() {
-            let fields = record.fields().unwrap_or_default();
-            let head = Head { time, cpu: record.cpu(), tid: known.tid_of(fields, record) };
-            self.apply(&head, known.event_of(fields, record), record.stream(), sink);
-        }
-        time
+        self.take(stream, &self.classes.moved(record), sink);
+        clamp(record.ns)
     }
 
+    /// Moves the state.
     #[inline]
-    fn apply(&mut self, head: &Head, event: Option<Event>, stream: &str, sink: &mut impl Sink) {
+    pub(crate) fn take(&mut self, stream: usize, of: &Move, sink: &mut impl Sink) {
+        match of {
+            Move::Record(head, event) => {
+                self.note(stream, true);
+                self.apply(head, event.as_ref(), sink);
+            }
+            Move::Nothing(of_kernel) => self.note(stream, *of_kernel),
+            Move::Loss(loss) => self.lose(stream, loss, sink),
+        }
+    }
+
+    /// Without an event it is only known that the writer ran.
+    #[inline]
+    fn apply(&mut self, head: &Head, event: Option<&Event>, sink: &mut impl Sink) {
         match event {
-            Some(event) => self.state.apply(head, &event, sink),
-            None if head.tid.is_some() && is_by_writer(stream) => self.state.pass(head, sink),
-            None => {}
+            Some(event) => self.state.apply(head, event, sink),
+            None => self.state.pass(head, sink),
         }
     }
 
@@ -223,14 +237,18 @@ impl<'c> Walker<'c> {
     pub fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
         self.totals.lost.add_loss(loss);
         visit.loss(loss);
+        self.lose(stream, &LossAt::of(loss), visit);
+    }
+
+    fn lose(&mut self, stream: usize, loss: &LossAt, sink: &mut impl Sink) {
         let is_of_kernel = match self.streams.get(stream).copied().unwrap_or_default() {
             Origin::Kernel => true,
             Origin::Other => false,
             // Those that have had no record yet may be.
-            Origin::Unknown => loss.vpid.is_none(),
+            Origin::Unknown => loss.process.is_none(),
         };
-        if is_of_kernel && clamp(loss.from_ns) >= self.losses_from {
-            self.state.lost(loss.cpu, clamp(loss.from_ns), clamp(loss.to_ns), visit);
+        if is_of_kernel && loss.from >= self.losses_from {
+            self.state.lost(loss.cpu, loss.from, loss.to, sink);
         }
     }
 

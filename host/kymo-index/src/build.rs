@@ -8,7 +8,7 @@ use std::thread;
 use kymo_analyze::compact::Put;
 use kymo_analyze::shown::Calls;
 use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
-use kymo_feed::{Classes, Walker, clamp};
+use kymo_feed::{Classes, LossAt, Walker};
 
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
@@ -20,7 +20,6 @@ use crate::identity::clocks;
 
 use crate::pyramid::Summing;
 use crate::states::{Keeper, Spacing};
-use crate::sums::PartLoss;
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;
@@ -263,12 +262,11 @@ impl Builder<'_> {
         if let Some(of) = counted.get_mut(stream).and_then(Option::as_mut) {
             of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
         }
-        let (from, to) = (clamp(loss.from_ns), clamp(loss.to_ns));
+        let at = LossAt::of(&loss);
         walker.loss(stream, &loss, sums);
-        sums.note(from);
-        let (records, packets) = (loss.records, loss.packets);
-        sums.lose(PartLoss { from, to, cpu: loss.cpu, process: loss.vpid, records, packets });
-        to
+        sums.note(at.from);
+        sums.lose(at);
+        at.to
     }
 }
 

@@ -47,5 +47,5 @@ pub use picture_head::PicturePlace;
 pub use pictures::{Gallery, Stretch};
 pub use pyramid::{Cover, DamagedSums, Pyramid};
 pub use states::{Checkpoint, Spacing, States};
-pub use sums::{Crossing, PartLoss, PartSums, Person, ThreadSums};
+pub use sums::{Crossing, PartSums, Person, ThreadSums};
 pub use write::{Built, How, build};

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::shown::Calls;
 use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
-use kymo_feed::Visit;
+use kymo_feed::{LossAt, Visit};
 
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
 use crate::painter::{EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
-use crate::sums::{PartLoss, PartSums};
+use crate::sums::PartSums;
 
 /// Parts of a level that are one of the next.
 const FAN_OUT: usize = 16;
@@ -145,7 +145,7 @@ impl Summing {
         self.first_now = self.first_now.min(ns);
     }
 
-    pub fn lose(&mut self, loss: PartLoss) {
+    pub fn lose(&mut self, loss: LossAt) {
         self.part.lose(loss);
     }
 

@@ -94,7 +94,7 @@ pub fn state_before_while<'c>(
     let begun = known.and_then(|(starts, walker)| Some((Reader::between(traces, range, &starts)?, walker)));
     let begin = || Some((Reader::between(traces, range, &[])?, Walker::new(classes)));
     let Some((mut reader, mut walker)) = begun.or_else(begin) else { return Some(Walker::new(classes)) };
-    walker.go_while(&mut reader, &mut (), &mut (), goes_on).then_some(walker)
+    walker.follow_while(&mut reader, &mut |_| (), &mut (), goes_on).then_some(walker)
 }
 
 /// A reader of the records in [from, to), as far as they are given.

@@ -6,6 +6,7 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::hash::Map;
 use kymo_analyze::shown::{Calls, STATES};
 use kymo_analyze::{Doing, Name, Ready, Thread, ThreadSpan, Until};
+use kymo_feed::LossAt;
 
 /// Threads of one part at most. A part with more has no sums of its own.
 const THREADS_MAX: usize = 1 << 16;
@@ -144,23 +145,6 @@ impl ThreadSums {
     }
 }
 
-/// Records that were lost in a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PartLoss {
-    /// ns.
-    pub from: i64,
-    /// ns.
-    pub to: i64,
-    /// The CPU, where it is known.
-    pub cpu: Option<u32>,
-    /// The process, of a program's records.
-    pub process: Option<u32>,
-    /// Records that were counted.
-    pub records: u64,
-    /// Packets that are missing.
-    pub packets: u64,
-}
-
 /// All of a part of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct PartSums {
@@ -169,7 +153,7 @@ pub struct PartSums {
     threads: Vec<ThreadSums>,
     places: Map<i32, usize>,
     /// In their order.
-    pub losses: Vec<PartLoss>,
+    pub losses: Vec<LossAt>,
     /// There was more than is kept.
     is_over: bool,
 }
@@ -222,7 +206,7 @@ impl PartSums {
     }
 
     /// Records were lost.
-    pub fn lose(&mut self, loss: PartLoss) {
+    pub fn lose(&mut self, loss: LossAt) {
         match self.losses.len() < LOSSES_MAX {
             true => self.losses.push(loss),
             false => self.is_over = true,
@@ -281,7 +265,7 @@ impl PartSums {
         }
         for _ in 0..take.count().filter(|count| *count <= LOSSES_MAX)? {
             let begin = from.wrapping_add(take.signed()?);
-            part.losses.push(PartLoss {
+            part.losses.push(LossAt {
                 from: begin,
                 to: begin.wrapping_add(take.signed()?),
                 cpu: take.option(Take::small)?,

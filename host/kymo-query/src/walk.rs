@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kymo_analyze::State;
 use kymo_ctf::read::{Loss, Reader, Record};
-use kymo_feed::{Choose, Visit, Walker, clamp};
-use kymo_index::{Cover, DamagedSums, Gallery, PartLoss, PartSums, PicturePlace, Stretch, range};
+use kymo_feed::{Choose, LossAt, Visit, Walker};
+use kymo_index::{Cover, DamagedSums, Gallery, PartSums, PicturePlace, Stretch, range};
 
 use crate::choose::Chosen;
 use crate::columns::{Answer, Lost, Table};
@@ -61,21 +61,8 @@ pub struct LossSpan {
 
 impl LossSpan {
     /// Of one loss.
-    pub fn of(loss: &Loss<'_>) -> LossSpan {
-        LossSpan {
-            from: clamp(loss.from_ns),
-            to: clamp(loss.to_ns),
-            cpu: loss.cpu,
-            process: loss.vpid,
-            records: loss.records,
-            packets: loss.packets,
-            count: 1,
-        }
-    }
-
-    /// Of one that the index has.
-    pub fn of_part(loss: &PartLoss) -> LossSpan {
-        let PartLoss { from, to, cpu, process, records, packets } = *loss;
+    pub fn of(loss: &LossAt) -> LossSpan {
+        let LossAt { from, to, cpu, process, records, packets } = *loss;
         LossSpan { from, to, cpu, process, records, packets, count: 1 }
     }
 
@@ -201,7 +188,7 @@ impl Choose for Watched<'_> {
     }
 
     fn lost(&mut self, loss: &Loss<'_>) {
-        self.losses.take(LossSpan::of(loss), self.pixels);
+        self.losses.take(LossSpan::of(&LossAt::of(loss)), self.pixels);
         if let Some(chosen) = &mut self.chosen {
             chosen.lost(loss);
         }
@@ -291,7 +278,7 @@ impl<'o> Walk<'o> {
         for part in &cover.parts {
             stop.check()?;
             take(visit, part);
-            part.losses.iter().for_each(|loss| losses.take(LossSpan::of_part(loss), self.pixels.as_ref()));
+            part.losses.iter().for_each(|loss| losses.take(LossSpan::of(loss), self.pixels.as_ref()));
         }
         let behind = Window { from: cover.records_from, to: self.window.to };
         let (losses, walker) = self.pass(behind, losses, visit, true, stop)?;
@@ -316,7 +303,7 @@ impl<'o> Walk<'o> {
         }
         for part in &cover.parts {
             visit.sums(part);
-            part.losses.iter().for_each(|loss| losses.take(LossSpan::of_part(loss), self.pixels.as_ref()));
+            part.losses.iter().for_each(|loss| losses.take(LossSpan::of(loss), self.pixels.as_ref()));
         }
         visit.names_are_known(true);
         for stretch in &of.stretches {
@@ -341,11 +328,11 @@ impl<'o> Walk<'o> {
     }
 
     /// The records of a part of the window; the first one, where `is_first`.
-    fn pass(
+    fn pass<G: Gather>(
         &mut self,
         part: Window,
         losses: LossLog,
-        visit: &mut impl Gather,
+        visit: &mut G,
         is_first: bool,
         stop: &Stop,
     ) -> Result<(LossLog, Walker<'o>), Error> {
@@ -353,11 +340,17 @@ impl<'o> Walk<'o> {
         if is_first {
             visit.begin(&walker.state);
         }
+        let goes_on = || stop.goes_on();
         let mut watched = Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses };
-        if !part.is_empty() && !walker.go_while(&mut reader, &mut watched, visit, &|| stop.goes_on()) {
-            return Err(Error::Stopped);
-        }
-        Ok((watched.losses, walker))
+        let is_whole = match !G::LOOKS_AT_RECORDS && watched.chosen.is_none() {
+            _ if part.is_empty() => true,
+            true => {
+                let mut lost = |loss: &LossAt| watched.losses.take(LossSpan::of(loss), watched.pixels);
+                walker.follow_while(&mut reader, &mut lost, visit, &goes_on)
+            }
+            false => walker.go_while(&mut reader, &mut watched, visit, &goes_on),
+        };
+        if is_whole { Ok((watched.losses, walker)) } else { Err(Error::Stopped) }
     }
 
     /// What is open at the end of the window ends.

@@ -4,6 +4,7 @@
 mod choices;
 mod common;
 mod contexts;
+mod follow;
 mod growing;
 mod hostile;
 mod identities;

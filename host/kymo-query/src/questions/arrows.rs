@@ -61,7 +61,9 @@ impl Arrows {
     }
 }
 
-impl Visit for Arrows {}
+impl Visit for Arrows {
+    const LOOKS_AT_RECORDS: bool = false;
+}
 
 impl Sink for Arrows {
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {

@@ -281,7 +281,9 @@ impl Cpus<'_> {
     }
 }
 
-impl Visit for Cpus<'_> {}
+impl Visit for Cpus<'_> {
+    const LOOKS_AT_RECORDS: bool = false;
+}
 
 impl TakePictures for Cpus<'_> {
     fn sums(&mut self, part: &PartSums) {

@@ -4,7 +4,7 @@
 
 use kymo_ctf::read::{Item, Loss, Record};
 use kymo_export::json::{Wide, push_fields};
-use kymo_feed::clamp;
+use kymo_feed::{LossAt, clamp};
 
 use super::begun::begin;
 use crate::columns::{Answer, Table};
@@ -121,7 +121,7 @@ impl Take for Page {
 
     fn loss(&mut self, loss: &Loss<'_>) {
         if self.skip == 0 && self.losses.len() < self.limit {
-            self.losses.push((self.rows.len() as u32, LossSpan::of(loss)));
+            self.losses.push((self.rows.len() as u32, LossSpan::of(&LossAt::of(loss))));
         }
     }
 }

@@ -200,7 +200,9 @@ struct States<'o> {
     are_named: bool,
 }
 
-impl Visit for States<'_> {}
+impl Visit for States<'_> {
+    const LOOKS_AT_RECORDS: bool = false;
+}
 
 impl Sink for States<'_> {
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use kymo_analyze::{Field, ValueKind};
 use kymo_ctf::read::{Item, Passed, Reader};
 use kymo_ctf::write::EnvValue;
+use kymo_feed::LossAt;
 use serde_json::{Map, Value, json};
 
 use super::begun::begin;
@@ -77,7 +78,7 @@ fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
     let mut reader = match cover {
         Some(cover) => {
             let listed = cover.parts.iter().flat_map(|part| &part.losses);
-            listed.for_each(|loss| log.take(LossSpan::of_part(loss), None));
+            listed.for_each(|loss| log.take(LossSpan::of(loss), None));
             walk::begin(of, Window { from: cover.records_from, to }, stop)?.0
         }
         None => Reader::new(&of.traces),
@@ -90,7 +91,7 @@ fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
         }
         if let Passed::Loss { .. } = item {
             if let Some(Item::Loss(loss)) = reader.current() {
-                log.take(LossSpan::of(&loss), None);
+                log.take(LossSpan::of(&LossAt::of(&loss)), None);
             }
         }
     }

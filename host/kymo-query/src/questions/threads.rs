@@ -59,7 +59,9 @@ impl Gathered {
     }
 }
 
-impl Visit for Gathered {}
+impl Visit for Gathered {
+    const LOOKS_AT_RECORDS: bool = false;
+}
 
 impl Sink for Gathered {
     fn event(&mut self, _: &Head, event: &Event, _: &State) {

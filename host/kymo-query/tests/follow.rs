@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A state that is moved without a look at records, on two threads, is told the same as one that is shown each record.
+
+use std::cell::Cell;
+
+use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
+use kymo_ctf::read::{Loss, Reader, Trace};
+use kymo_feed::{Choose, Classes, LossAt, Visit, Walker};
+
+use crate::random_trace::{Plan, write};
+
+/// All that is told.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Visit for Told {}
+
+impl Sink for Told {
+    fn event(&mut self, head: &Head, event: &Event, _: &State) {
+        self.0.push(format!("{head:?} {event:?}"));
+    }
+
+    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
+        self.0.push(format!("{span:?} {:?}", thread.name));
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.0.push(format!("{span:?}"));
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan, _: Threads<'_>) {
+        self.0.push(format!("{span:?}"));
+    }
+
+    fn call(&mut self, span: &CallSpan, _: &Thread) {
+        self.0.push(format!("{span:?}"));
+    }
+
+    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
+        self.0.push(format!("lost {cpu:?} {from} {to}"));
+    }
+}
+
+/// Losses, as they come.
+#[derive(Default)]
+struct Losses(Vec<LossAt>);
+
+impl Choose for Losses {
+    fn lost(&mut self, loss: &Loss<'_>) {
+        self.0.push(LossAt::of(loss));
+    }
+}
+
+fn trace(records: u64) -> Trace {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &Plan { records, ..Plan::default() }).unwrap();
+    Trace::open(dir.path()).unwrap().value
+}
+
+#[test]
+fn who_follows_is_told_what_who_looks_is_told() {
+    for records in [0, 5, 3000, 20_480, 20_481, 90_000] {
+        let traces = [trace(records)];
+        let classes = Classes::new(&traces);
+        let (mut told, mut losses, mut walker) = (Told::default(), Losses::default(), Walker::new(&classes));
+        walker.go(&mut Reader::new(&traces), &mut losses, &mut told);
+
+        let (mut followed, mut lost, mut follower) = (Told::default(), Vec::new(), Walker::new(&classes));
+        let mut lose = |loss: &LossAt| lost.push(*loss);
+        assert!(follower.follow_while(&mut Reader::new(&traces), &mut lose, &mut followed, &|| true));
+
+        assert_eq!(told.0.len(), followed.0.len(), "{records}");
+        for (at, (a, b)) in told.0.iter().zip(&followed.0).enumerate() {
+            assert_eq!(a, b, "{records}: {at}");
+        }
+        assert_eq!((losses.0, walker.state.encode()), (lost, follower.state.encode()), "{records}");
+    }
+}
+
+#[test]
+fn who_follows_ends_when_nobody_waits() {
+    let traces = [trace(90_000)];
+    let classes = Classes::new(&traces);
+    let asked_until = |most: u32| {
+        let asked = Cell::new(0);
+        let goes_on = || asked.replace(asked.get() + 1) < most;
+        let (mut told, mut walker) = (Told::default(), Walker::new(&classes));
+        let is_whole = walker.follow_while(&mut Reader::new(&traces), &mut |_| (), &mut told, &goes_on);
+        (is_whole, told.0.len())
+    };
+    let (is_whole, all) = asked_until(u32::MAX);
+    assert!(is_whole);
+    // Before the other thread begins, and beside it.
+    for most in [0, 1, 4, 5, 6, 9] {
+        let (is_whole, told) = asked_until(most);
+        assert!(!is_whole && told < all, "{most}: {told} of {all}");
+    }
+}
