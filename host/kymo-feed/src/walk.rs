@@ -56,7 +56,7 @@ pub trait Visit: Sink {
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
 
     /// Records are missing, of a kernel or of a program; [`Sink::lost`] tells of those of a kernel only.
-    fn loss(&mut self, _loss: &Loss<'_>) {}
+    fn loss(&mut self, _loss: &LossAt) {}
 }
 
 impl Visit for () {
@@ -236,8 +236,9 @@ impl<'c> Walker<'c> {
     /// Counts lost records of this stream, and moves the state over those of the kernel.
     pub fn loss(&mut self, stream: usize, loss: &Loss<'_>, visit: &mut impl Visit) {
         self.totals.lost.add_loss(loss);
-        visit.loss(loss);
-        self.lose(stream, &LossAt::of(loss), visit);
+        let at = LossAt::of(loss);
+        visit.loss(&at);
+        self.lose(stream, &at, visit);
     }
 
     fn lose(&mut self, stream: usize, loss: &LossAt, sink: &mut impl Sink) {

@@ -86,6 +86,18 @@ impl<'v> Spans<'v> {
         Ok(Spans { texts: texts.to_vec(), pairs, is_of_any, vocabulary, keys: None })
     }
 
+    /// By class: whether its records are of a span.
+    pub fn classes(&self) -> &[bool] {
+        &self.is_of_any
+    }
+
+    /// Whether all that is asked about records is in these and in who wrote them.
+    pub fn need_no_state(&self) -> bool {
+        let of_writer = ["$tid", "$pid", "$proc", "$time"];
+        let rest = |text: &String| of_writer.iter().fold(text.clone(), |text, name| text.replace(name, ""));
+        self.texts.iter().all(|text| !rest(text).contains('$'))
+    }
+
     /// The pairs of events, in the order of the texts.
     pub fn pairs(&self) -> &[PairLatency] {
         &self.pairs

@@ -2,6 +2,8 @@
 //! A pass over the records of a window, from the nearest checkpoint of the index on: with the state in front of it, the
 //! losses in it, and an end as soon as nobody wants the answer.
 
+mod few;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kymo_analyze::State;
@@ -15,6 +17,8 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
+
+pub use few::Few;
 
 /// Losses that an answer lists at most.
 const LOSSES_MAX: usize = 4096;

@@ -4,6 +4,7 @@
 mod choices;
 mod common;
 mod contexts;
+mod few;
 mod follow;
 mod growing;
 mod hostile;

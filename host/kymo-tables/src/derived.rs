@@ -15,8 +15,8 @@ use kymo_analyze::{
     CallSpan, Context, CpuSpan, Doubt, Event, Head, InterruptSpan, Name, OffSpan, Sink, State, Thread, ThreadSpan,
     Threads, Unmatched,
 };
-use kymo_ctf::read::{Loss, Passed};
-use kymo_feed::{Seen, Visit, Walker};
+use kymo_ctf::read::Passed;
+use kymo_feed::{LossAt, Seen, Visit, Walker};
 use kymo_index::range;
 use kymo_query::doing::By;
 
@@ -33,7 +33,7 @@ pub(crate) trait Derive: Sink {
     /// A record, before the state moves by it.
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
     /// Records of a kernel or of a program are missing.
-    fn loss(&mut self, _loss: &Loss<'_>) {}
+    fn loss(&mut self, _loss: &LossAt) {}
     /// Rows of what was handed on since the last time.
     fn flush(&mut self, out: &mut Out<'_>, state: &State);
 }
@@ -97,7 +97,7 @@ impl<D: Derive> Visit for Visitor<'_, '_, D> {
         self.derive.record(seen, state);
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
+    fn loss(&mut self, loss: &LossAt) {
         self.derive.loss(loss);
     }
 }

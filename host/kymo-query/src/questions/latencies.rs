@@ -8,8 +8,7 @@ use kymo_analyze::{
     By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sample, Series, Sink, State,
     Thread, ThreadSpan, Threads, Unmatched, What,
 };
-use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, Visit, clamp, recorders};
+use kymo_feed::{LossAt, Seen, Visit, recorders};
 
 use super::begun::{begin, doubt_bits};
 use super::only::{Only, kind};
@@ -153,8 +152,8 @@ impl Visit for LatencyPass<'_> {
         }
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
-        self.latency.lost_of_programs(clamp(loss.to_ns));
+    fn loss(&mut self, loss: &LossAt) {
+        self.latency.lost_of_programs(loss.to);
     }
 }
 

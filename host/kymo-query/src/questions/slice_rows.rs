@@ -23,6 +23,7 @@ pub(super) enum SliceRow {
 }
 
 /// What spans have rows of.
+#[derive(Clone)]
 pub(super) struct RowChoice {
     /// By the number of the span: its keys.
     is_by_key: Vec<bool>,

@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 
 use kymo_analyze::{Doubt, Name, Sample, Sink, State};
-use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, Visit, clamp};
+use kymo_feed::{LossAt, Seen, Visit};
 
 use super::begun::{begin, doubt_bits};
 use super::overview::records_about;
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::{Answer, Table, Text};
 use crate::error::Error;
+use crate::lost_until::LostUntil;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::{Pixels, levels};
 use crate::span::Spans;
-use crate::walk::{Gather, Stop, Walk, Walked};
+use crate::walk::{Few, Gather, Stop, Walk, Walked};
 
 /// Slices that are kept at most.
 const SLICES_MAX: usize = 1 << 20;
@@ -55,8 +55,7 @@ struct Slices<'v> {
     list: Vec<Slice>,
     /// Shorter than a pixel, when there were too many.
     left_out: u64,
-    /// Records are missing before this time.
-    lost_until: i64,
+    lost: LostUntil,
     /// Every record is asked for: what has no end is not chosen by its end.
     takes_all: bool,
 }
@@ -65,7 +64,7 @@ impl Sink for Slices<'_> {}
 
 impl Visit for Slices<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, rows, pixels, tids, list, left_out, lost_until, .. } = self;
+        let Slices { spans, rows, pixels, tids, list, left_out, lost, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
             if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
@@ -80,7 +79,7 @@ impl Visit for Slices<'_> {
                 from: sample.from,
                 to: sample.to,
                 open: false,
-                doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
+                doubt: sample.doubt | Doubt::LOST.when(sample.from < lost.at(sample.to)),
                 row: rows.row(number, key, sample.tid),
             };
             match list.len() < SLICES_MAX {
@@ -90,8 +89,8 @@ impl Visit for Slices<'_> {
         });
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
-        self.lost_until = self.lost_until.max(clamp(loss.to_ns));
+    fn loss(&mut self, loss: &LossAt) {
+        self.lost.lose(loss);
     }
 }
 
@@ -103,6 +102,7 @@ impl Gather for Slices<'_> {
             return;
         }
         let mut open: Vec<(Slice, String)> = Vec::new();
+        let lost_until = self.lost.at(i64::MAX);
         for (span, waiting) in self.spans.waiting() {
             let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
             let from = i64::try_from(waiting.ns).unwrap_or(i64::MIN);
@@ -111,7 +111,7 @@ impl Gather for Slices<'_> {
                 continue;
             }
             let thread = tid.and_then(|tid| state.thread(tid));
-            let doubt = Doubt::LOST.when(from < self.lost_until);
+            let doubt = Doubt::LOST.when(from < lost_until);
             let name = thread.map(|thread| thread.name).unwrap_or_default();
             let process = thread.and_then(|thread| thread.process);
             let row = self.rows.row(span, None, tid);
@@ -162,7 +162,8 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, parameters.pixels()?);
     let most = parameters.number("most", 1..=u64::MAX)?;
-    let records = records_about(of, window).filter(|records| most.is_some_and(|most| *records > most));
+    let records =
+        records_for(of, parameters.clone(), window).filter(|records| most.is_some_and(|most| *records > most));
     // With a window of nothing, what is wrong with the question is said, and which spans there are.
     let pixels =
         if records.is_some() { Pixels::new(Window { to: window.from, ..window }, pixels.count()) } else { pixels };
@@ -191,24 +192,25 @@ pub(super) fn find(
     let window = pixels.window();
     let tids = parameters.tids()?;
     let lead = parameters.number("lead", 0..=u64::MAX)?.unwrap_or(window.ns().max(LEAD_NS));
-    let texts = match parameters.texts("span") {
-        own if own.is_empty() => pairs::spans(of),
-        own => own,
-    };
+    let texts = texts(of, parameters);
     let rows = RowChoice::take(parameters, &texts)?;
     let mut answer = begin(question, of, window);
-    let mut spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
-    if rows.has_keys() {
-        spans.keep_keys_apart(Box::new(KeyTexts::default()));
-    }
     let from = window.from.saturating_sub_unsigned(lead).max(of.base());
     let read = Window { from, to: window.to };
     let walk = Walk::new(of, read).in_pixels(pixels).filtered(parameters)?;
-    let (list, lost_until, takes_all) = (Vec::new(), i64::MIN, walk.is_all());
-    let keys = KeyTexts::default();
-    let mut gather = Slices { spans, rows, keys, pixels, tids, list, left_out: 0, lost_until, takes_all };
-    let walked = walk.run(&mut gather, stop)?;
+    let takes_all = walk.is_all();
+    let gather = || {
+        let mut spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary)?;
+        if rows.has_keys() {
+            spans.keep_keys_apart(Box::new(KeyTexts::default()));
+        }
+        let (rows, tids) = (rows.clone(), tids.clone());
+        let (keys, list, lost) = (KeyTexts::default(), Vec::new(), LostUntil::default());
+        Ok::<_, Error>(Slices { spans, rows, keys, pixels, tids, list, left_out: 0, lost, takes_all })
+    };
+    let (gather, walked, source) = run(of, walk, gather, stop)?;
     answer.set("spans", texts);
+    answer.set("source", source);
     answer.set("left_out", gather.left_out);
     answer.set("lead", window.from.abs_diff(from));
     if from > of.base() {
@@ -218,6 +220,46 @@ pub(super) fn find(
         answer.notes.push("the filter selects ends: spans that have not ended in the window are not shown".to_owned());
     }
     Ok(SliceAnswer { answer, list: gather.list, keys: gather.keys, walked })
+}
+
+/// Goes through a window, and reads no more of it than spans need.
+fn run<'o>(
+    of: &'o Opened,
+    walk: Walk<'o>,
+    make: impl Fn() -> Result<Slices<'o>, Error>,
+    stop: &Stop,
+) -> Result<(Slices<'o>, Walked, &'static str), Error> {
+    let mut gather = make()?;
+    if let Some(few) = few(of, &gather.spans) {
+        if let Some(walked) = walk.run_few(&few, &mut gather, stop)? {
+            return Ok((gather, walked, "index"));
+        }
+        gather = make()?;
+    }
+    let walked = walk.run(&mut gather, stop)?;
+    Ok((gather, walked, "records"))
+}
+
+/// The records that spans are made of; `None` where a state is needed, too.
+fn few(of: &Opened, spans: &Spans<'_>) -> Option<Few> {
+    Few::by_writer(of, spans.classes().to_vec()).filter(|_| spans.need_no_state())
+}
+
+/// About how many records are read for the spans of a window, where an index tells.
+fn records_for(of: &Opened, mut parameters: Parameters, window: Window) -> Option<u64> {
+    let records = records_about(of, window)?;
+    let (texts, is_filtered) = (texts(of, &mut parameters), !parameters.texts("filter").is_empty());
+    let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary).ok().filter(|_| !is_filtered);
+    let share = spans.and_then(|spans| few(of, &spans)?.share(of)).unwrap_or(1.0);
+    Some((records as f64 * share) as u64)
+}
+
+/// The spans that are asked for, or those that names of events tell.
+fn texts(of: &Opened, parameters: &mut Parameters) -> Vec<String> {
+    match parameters.texts("span") {
+        own if own.is_empty() => pairs::spans(of),
+        own => own,
+    }
 }
 
 fn tables(answer: &mut Answer, list: Vec<Slice>, keys: &KeyTexts, pixels: &Pixels) {

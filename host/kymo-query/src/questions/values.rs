@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
-use crate::walk::{Gather, Stop, Walk};
+use crate::walk::{Few, Gather, Stop, Walk};
 
 /// Values of one bin.
 #[derive(Clone, Copy, Debug)]
@@ -172,10 +172,16 @@ pub fn values(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let field = field.ok_or_else(|| Error::parameter("field", missing))?;
     let places = places(of, &field)?;
     let bins = Pixels::new(window, count);
+    let few = Few::by_fields(places.iter().map(Option::is_some).collect());
     let mut gather = FieldValues { bins, places, values: vec![None; count as usize], not_numbers: 0 };
-    let walked = Walk::new(of, window).filtered(parameters)?.run(&mut gather, stop)?;
+    let walk = Walk::new(of, window).filtered(parameters)?;
+    let (walked, source) = match walk.run_few(&few, &mut gather, stop)? {
+        Some(walked) => (walked, "index"),
+        None => (walk.run(&mut gather, stop)?, "records"),
+    };
     let mut answer = begin("values", of, window);
     answer.set("field", field);
+    answer.set("source", source);
     answer.set("not_numbers", gather.not_numbers);
     let all = gather.values.iter().enumerate();
     let all: Vec<(u32, Bin)> = all.filter_map(|(at, bin)| Some((at as u32, (*bin)?))).collect();

@@ -7,8 +7,7 @@ use kymo_analyze::{
     CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, Name, OffSpan, Options, Sample, Sink, State, Thread,
     ThreadSpan, Threads, Unmatched,
 };
-use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, clamp, recorders};
+use kymo_feed::{LossAt, Seen, recorders};
 use kymo_query::doing::{self, By};
 use kymo_query::{FunctionNames, NameTable, Spans};
 
@@ -122,8 +121,8 @@ impl Derive for Latencies<'_> {
         }
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
-        self.latency.lost_of_programs(clamp(loss.to_ns));
+    fn loss(&mut self, loss: &LossAt) {
+        self.latency.lost_of_programs(loss.to);
     }
 
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {

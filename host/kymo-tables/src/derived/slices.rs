@@ -2,9 +2,8 @@
 //! The table `slices`: what has a begin and an end, of threads and of CPUs.
 
 use kymo_analyze::{CallSpan, Doubt, Interrupt, InterruptSpan, Off, OffSpan, Sample, Sink, State, Thread, Threads};
-use kymo_ctf::read::Loss;
-use kymo_feed::{Seen, clamp};
-use kymo_query::Spans;
+use kymo_feed::{LossAt, Seen};
+use kymo_query::{LostUntil, Spans};
 
 use super::slice::Slice;
 use super::{Derive, Needs, Out, RowPlace, doubt, name, ns, tid_of, walk};
@@ -46,8 +45,7 @@ struct Slices<'g> {
     spans: Spans<'g>,
     texts: Vec<String>,
     functions: Calls,
-    /// Records are missing before this time.
-    lost_until: i64,
+    lost: LostUntil,
     pending: Vec<Slice>,
 }
 
@@ -110,11 +108,11 @@ impl Sink for Slices<'_> {
 
 impl<'g> Slices<'g> {
     fn new(group: &'g Group, spans: Spans<'g>, texts: Vec<String>, functions: Calls) -> Slices<'g> {
-        Slices { group, spans, texts, functions, lost_until: i64::MIN, pending: Vec::new() }
+        Slices { group, spans, texts, functions, lost: LostUntil::default(), pending: Vec::new() }
     }
 
     fn span(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, texts, pending, lost_until, .. } = self;
+        let Slices { spans, texts, pending, lost, .. } = self;
         spans.record(seen, state, &mut |number, _, sample: Sample| {
             pending.push(Slice {
                 from: sample.from,
@@ -126,15 +124,14 @@ impl<'g> Slices<'g> {
                 cpu: sample.cpu,
                 value: None,
                 depth: None,
-                doubt: sample.doubt | Doubt::LOST.when(sample.from < *lost_until),
+                doubt: sample.doubt | Doubt::LOST.when(sample.from < lost.at(sample.to)),
             });
         });
     }
 
-    fn lost(&mut self, loss: &Loss<'_>) {
-        let to = clamp(loss.to_ns);
-        self.lost_until = self.lost_until.max(to);
-        self.functions.lost(to);
+    fn lost(&mut self, loss: &LossAt) {
+        self.lost.lose(loss);
+        self.functions.lost(loss.to);
     }
 }
 
@@ -144,7 +141,7 @@ impl Derive for Slices<'_> {
         self.functions.record(seen, state, &mut self.pending);
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
+    fn loss(&mut self, loss: &LossAt) {
         self.lost(loss);
     }
 
@@ -185,7 +182,7 @@ impl Derive for OnlySpans<'_> {
         self.0.span(seen, state);
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
+    fn loss(&mut self, loss: &LossAt) {
         self.0.lost(loss);
     }
 

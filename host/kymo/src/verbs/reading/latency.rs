@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use kymo_analyze::usage::Choice;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
-use kymo_ctf::read::{Loss, Reader, Trace, Value};
-use kymo_feed::{clamp, recorders};
+use kymo_ctf::read::{Reader, Trace, Value};
+use kymo_feed::{LossAt, recorders};
 
 use kymo_index::range;
 use kymo_query::Spans;
@@ -51,8 +51,8 @@ impl Visit for LatencyPass<'_> {
         }
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
-        self.latency.lost_of_programs(clamp(loss.to_ns));
+    fn loss(&mut self, loss: &LossAt) {
+        self.latency.lost_of_programs(loss.to);
     }
 }
 

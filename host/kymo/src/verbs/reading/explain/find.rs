@@ -11,8 +11,7 @@ use kymo_analyze::{
     State, Thread, ThreadSpan, Threads, Until, What,
 };
 
-use kymo_ctf::read::Loss;
-use kymo_feed::clamp;
+use kymo_feed::LossAt;
 
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
@@ -299,8 +298,8 @@ impl Visit for QuestionSearch<'_> {
         });
     }
 
-    fn loss(&mut self, loss: &Loss<'_>) {
-        self.latency.lost_of_programs(clamp(loss.to_ns));
+    fn loss(&mut self, loss: &LossAt) {
+        self.latency.lost_of_programs(loss.to);
     }
 }
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A pass for who looks at records of few classes and needs no state: with an index only the streams that have such
+//! records are read, and losses are those of the index.
+
+use kymo_analyze::{Head, State};
+use kymo_ctf::read::{Item, Passed, Range, Reader, Record, Start};
+use kymo_feed::{LossAt, Seen, clamp};
+use kymo_index::Cover;
+
+use super::{Gather, LossLog, LossSpan, Stop, Walk, Walked};
+use crate::error::Error;
+use crate::opened::Opened;
+use crate::parameters::Window;
+
+/// Items between two questions whether somebody still waits.
+const LOOK_EVERY: u32 = 4096;
+
+/// Which records are looked at.
+pub struct Few {
+    /// By class.
+    is_wanted: Vec<bool>,
+    /// Who wrote them is asked: they must say so themselves.
+    by_writer: bool,
+}
+
+impl Few {
+    /// Of classes whose fields alone are looked at.
+    pub fn by_fields(is_wanted: Vec<bool>) -> Few {
+        Few { is_wanted, by_writer: false }
+    }
+
+    /// Of classes whose records are looked at with who wrote them. `None` where a state is needed for that.
+    pub fn by_writer(of: &Opened, is_wanted: Vec<bool>) -> Option<Few> {
+        let (traces, classes) = (of.traces.iter().enumerate(), &of.classes);
+        let mut events = traces.flat_map(|(trace, of)| (0..of.metadata.events.len()).map(move |event| (trace, event)));
+        let needs_state = |(trace, event)| {
+            let is_of = classes.at(trace, event).and_then(|class| is_wanted.get(class)) == Some(&true);
+            is_of && classes.is_of_kernel(trace, event)
+        };
+        (!events.any(needs_state)).then_some(Few { is_wanted, by_writer: true })
+    }
+
+    /// By stream: whether it has such records. `None` without an index of all, or where something is damaged.
+    fn streams(&self, of: &Opened) -> Option<Vec<bool>> {
+        let whole = of.indexes.whole()?;
+        let mut streams = Vec::new();
+        for (trace, index) in whole.into_iter().enumerate() {
+            for stream in &index.streams {
+                let mut classes = stream.events.iter().filter_map(|of_event| of.classes.at(trace, of_event.event));
+                streams.push(classes.any(|class| self.is_wanted.get(class) == Some(&true)));
+            }
+        }
+        Some(streams)
+    }
+
+    /// The share of all records that is in the streams that are read.
+    pub fn share(&self, of: &Opened) -> Option<f64> {
+        let (streams, whole) = (self.streams(of)?, of.indexes.whole()?);
+        let records: Vec<u64> =
+            whole.iter().flat_map(|index| &index.streams).map(kymo_index::StreamCounts::records).collect();
+        let read: u64 = records.iter().zip(&streams).filter(|(_, is_read)| **is_read).map(|(records, _)| records).sum();
+        Some(read as f64 / records.iter().sum::<u64>().max(1) as f64)
+    }
+
+    fn takes(&self, record: &Record<'_>) -> bool {
+        !self.by_writer || record.vpid.is_some() || record.vtid.is_some()
+    }
+}
+
+impl Walk<'_> {
+    /// Shows the records of few classes; the state that it shows with them is empty, but at the ends of the window.
+    /// `None` where this cannot be: what the visitor has is of no use then. For who asks for no filter.
+    pub fn run_few(&self, few: &Few, visit: &mut impl Gather, stop: &Stop) -> Result<Option<Walked>, Error> {
+        let states = self.of.indexes.states.as_ref().filter(|_| self.is_all() && !self.window.is_empty());
+        let cover = states.and_then(|states| {
+            states.pyramid.cover(self.window.pair(), self.window.from <= self.of.base()).ok().flatten()
+        });
+        let Some((cover, streams)) = cover.zip(few.streams(self.of)) else { return Ok(None) };
+        let (mut walk, mut losses) = (Walk { chosen: None, ..*self }, LossLog::default());
+        if let Some(to) = cover.records_to.filter(|to| *to > self.window.from) {
+            let before = Window { from: self.window.from, to };
+            losses = walk.pass(before, losses, visit, true, stop)?.0;
+        }
+        for loss in cover.parts.iter().flat_map(|part| &part.losses) {
+            losses.take(LossSpan::of(loss), self.pixels.as_ref());
+        }
+        if !self.middle(few, (&cover, &streams), visit, stop)? {
+            return Ok(None);
+        }
+        let behind = Window { from: cover.records_from, to: self.window.to };
+        let (losses, walker) = walk.pass(behind, losses, visit, false, stop)?;
+        Ok(Some(walk.end(walker, losses, visit)))
+    }
+
+    /// What lies between the records at the window's ends. Whether all of it could be shown.
+    fn middle(
+        &self,
+        few: &Few,
+        (cover, streams): (&Cover, &[bool]),
+        visit: &mut impl Gather,
+        stop: &Stop,
+    ) -> Result<bool, Error> {
+        let (of, state) = (self.of, State::new(&self.of.classes.vocabulary));
+        let from = cover.records_to.map(i128::from);
+        let range = Range { from_ns: from, to_ns: Some(cover.records_from.into()) };
+        let mut starts =
+            from.map_or_else(|| vec![Start::Begin; streams.len()], |from| of.indexes.starts(&of.traces, from));
+        starts.iter_mut().zip(streams).filter(|(_, is_read)| !**is_read).for_each(|(start, _)| *start = Start::Skip);
+        let Some(mut reader) = Reader::between(&of.traces, range, &starts) else { return Ok(false) };
+        let mut losses = cover.parts.iter().flat_map(|part| &part.losses).copied().peekable();
+        let mut passed = 0u32;
+        while let Some(next) = reader.pass() {
+            passed = passed.wrapping_add(1);
+            if passed % LOOK_EVERY == 0 {
+                stop.check()?;
+            }
+            let Passed::Record { trace, event, .. } = next else { continue };
+            let class = of.classes.at(trace, event).filter(|class| few.is_wanted.get(*class) == Some(&true));
+            let Some((class, Item::Record(record))) = class.zip(reader.current()) else { continue };
+            if !few.takes(&record) {
+                return Ok(false);
+            }
+            let head = Head { time: clamp(record.ns), cpu: record.cpu, tid: None };
+            while let Some(loss) = losses.next_if(|loss: &LossAt| loss.from <= head.time) {
+                visit.loss(&loss);
+            }
+            visit.record(&Seen { record: &record, class, head, is_selected: true }, &state);
+        }
+        losses.for_each(|loss| visit.loss(&loss));
+        Ok(true)
+    }
+}
