@@ -2,7 +2,7 @@
 //! Classes of records: what their names mean, where their fields are, and which thread they name.
 
 use kymo_analyze::{Class, Event, Field, Head, Interrupt, Plan, ValueKind, Vocabulary};
-use kymo_ctf::read::{FieldInfo, FieldKind, Record, RecordPart, Trace, Value};
+use kymo_ctf::read::{FieldInfo, FieldKind, Glance, Record, RecordPart, Trace, Value};
 
 use crate::environment::{architecture_of, is_old_lttng};
 use crate::fields::{FieldReader, Payload, Sight, Sights};
@@ -140,7 +140,18 @@ impl Classes {
         (head, known.event_of(fields, record))
     }
 
+    /// The thread that a record names as the one that wrote it.
+    pub(crate) fn tid_of(&self, record: &Record<'_>) -> Option<i32> {
+        self.known[self.of(record)].tid_of(record.fields().unwrap_or_default(), record)
+    }
+
     /// Which class a record is of.
+    #[inline]
+    pub(crate) fn of_glance(&self, record: &Glance<'_>) -> usize {
+        self.first[record.trace] + record.event
+    }
+
+    /// The same.
     pub fn of(&self, record: &Record<'_>) -> usize {
         self.first[record.trace] + record.event_position
     }

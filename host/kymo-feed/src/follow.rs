@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves a state by records that nobody else looks at. Where there are many, one thread decodes them and another moves
-//! the state: half of the work each.
+//! Moves a state by records of which nobody looks at more than few. Where there are many, one thread decodes them and
+//! another moves the state: half of the work each.
 
 use std::num::NonZero;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
-use kymo_analyze::Sink;
-use kymo_ctf::read::{Item, Reader};
+use kymo_analyze::Head;
+use kymo_ctf::read::{Batch, Item, Reader, Record};
 
-use crate::classes::Classes;
+use crate::classes::{Classes, clamp};
 use crate::moves::{LossAt, Move};
-use crate::walk::Walker;
+use crate::walk::{Seen, Visit, Walker};
 
 /// Batches of items that are taken before another thread is started.
 const FEW: usize = 4;
@@ -20,36 +20,62 @@ const BATCH_ITEMS: usize = 1 << 12;
 /// Batches that wait for the state.
 const QUEUE: usize = 3;
 
-/// A move, and the stream it comes from.
-type Moved = (usize, Move);
+/// What some thousand items do to a state, and the records among them that are looked at.
+#[derive(Default)]
+struct Moves<'t> {
+    /// With the stream that each comes from.
+    list: Vec<(usize, Move)>,
+    kept: Batch<'t>,
+    /// Of each record that is kept: the move that follows it.
+    places: Vec<usize>,
+}
+
+impl Moves<'_> {
+    fn clear(&mut self) {
+        self.list.clear();
+        self.kept.clear();
+        self.places.clear();
+    }
+}
 
 /// Makes moves of what a reader gives.
-struct Moves<'r, 't, 'c> {
+struct Source<'r, 't, 'c> {
     reader: &'r mut Reader<'t>,
     classes: &'c Classes,
+    /// By class: whether its records are looked at.
+    is_kept: Vec<bool>,
     /// By stream: whether the state knows of a record that was of no kernel, and of one that was.
     told: Vec<[bool; 2]>,
 }
 
-impl Moves<'_, '_, '_> {
-    /// The next item: `None` where there is none, and no move where it does nothing that the state does not know.
+impl<'t> Source<'_, 't, '_> {
+    /// Adds the next item: whether there is one.
     #[inline]
-    fn next(&mut self) -> Option<Option<Moved>> {
-        self.reader.pass()?;
-        let stream = self.reader.stream().unwrap_or_default();
-        let Some(record) = self.reader.glance() else { return Some(self.loss(stream)) };
-        let of = self.classes.moved(&record);
-        if let Move::Nothing(of_kernel) = of {
-            return Some(self.is_news(stream, of_kernel).then_some((stream, of)));
+    fn next(&mut self, to: &mut Moves<'t>) -> bool {
+        if self.reader.pass().is_none() {
+            return false;
         }
-        Some(Some((stream, of)))
+        let stream = self.reader.stream().unwrap_or_default();
+        let Some(record) = self.reader.glance() else {
+            self.loss(stream, to);
+            return true;
+        };
+        let of = self.classes.moved(&record);
+        if self.is_kept[self.classes.of_glance(&record)] {
+            self.reader.keep(&mut to.kept);
+            to.places.push(to.list.len());
+        }
+        // What moves nothing tells at most whose the stream is.
+        if !matches!(of, Move::Nothing(of_kernel) if !self.is_news(stream, of_kernel)) {
+            to.list.push((stream, of));
+        }
+        true
     }
 
     #[cold]
-    fn loss(&mut self, stream: usize) -> Option<Moved> {
-        match self.reader.current() {
-            Some(Item::Loss(loss)) => Some((stream, Move::Loss(LossAt::of(&loss)))),
-            _ => None,
+    fn loss(&mut self, stream: usize, to: &mut Moves<'t>) {
+        if let Some(Item::Loss(loss)) = self.reader.current() {
+            to.list.push((stream, Move::Loss(LossAt::of(&loss))));
         }
     }
 
@@ -62,21 +88,15 @@ impl Moves<'_, '_, '_> {
     }
 
     /// Fills a batch. Whether there may be more.
-    fn fill(&mut self, batch: &mut Vec<Moved>) -> bool {
-        for _ in 0..BATCH_ITEMS {
-            match self.next() {
-                Some(moved) => batch.extend(moved),
-                None => return false,
-            }
-        }
-        true
+    fn fill(&mut self, to: &mut Moves<'t>) -> bool {
+        (0..BATCH_ITEMS).all(|_| self.next(to))
     }
 
     /// Hands batches over until there is no more, or nobody takes them. Batches come back to be filled again.
-    fn hand_over(&mut self, full: &SyncSender<Vec<Moved>>, used: &Receiver<Vec<Moved>>) {
+    fn hand_over(&mut self, full: &SyncSender<Moves<'t>>, used: &Receiver<Moves<'t>>) {
         let mut is_more = true;
         while is_more {
-            let mut batch = used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH_ITEMS));
+            let mut batch = used.try_recv().unwrap_or_default();
             is_more = self.fill(&mut batch);
             if full.send(batch).is_err() {
                 return;
@@ -87,26 +107,29 @@ impl Moves<'_, '_, '_> {
 
 impl Walker<'_> {
     /// Moves the state by all that the reader has, as long as `goes_on` says so, which is asked every few thousand
-    /// items; keeps no totals. Whether it came to the end. Uses another thread where there are many.
+    /// items; keeps no totals. The visitor sees the records of classes that it looks at, all of them selected. `lost`
+    /// is told of losses. Whether it came to the end. Uses another thread where there are many records.
     pub fn follow_while(
         &mut self,
         reader: &mut Reader<'_>,
         lost: &mut dyn FnMut(&LossAt),
-        sink: &mut impl Sink,
+        visit: &mut impl Visit,
         goes_on: &dyn Fn() -> bool,
     ) -> bool {
-        let mut moves = Moves { reader, classes: self.classes, told: Vec::new() };
-        let mut batch = Vec::with_capacity(BATCH_ITEMS);
+        let classes = self.classes;
+        let is_kept = (0..classes.list.len()).map(|class| visit.looks_at(class)).collect();
+        let mut source = Source { reader, classes, is_kept, told: Vec::new() };
+        let mut moves = Moves::default();
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         for at in 0.. {
-            let is_more = moves.fill(&mut batch);
-            self.take_all(&batch, lost, sink);
-            batch.clear();
+            let is_more = source.fill(&mut moves);
+            self.take_all(&moves, lost, visit);
+            moves.clear();
             if !is_more || !goes_on() {
                 return !is_more;
             }
             if at == FEW && cpus > 1 {
-                if let Some(is_whole) = self.follow_beside(&mut moves, lost, sink, goes_on) {
+                if let Some(is_whole) = self.follow_beside(&mut source, lost, visit, goes_on) {
                     return is_whole;
                 }
             }
@@ -117,21 +140,21 @@ impl Walker<'_> {
     /// The same with another thread that decodes. `None`: there can be none.
     fn follow_beside(
         &mut self,
-        moves: &mut Moves<'_, '_, '_>,
+        source: &mut Source<'_, '_, '_>,
         lost: &mut dyn FnMut(&LossAt),
-        sink: &mut impl Sink,
+        visit: &mut impl Visit,
         goes_on: &dyn Fn() -> bool,
     ) -> Option<bool> {
         thread::scope(|scope| {
             let (full, batches) = sync_channel(QUEUE);
             let (give_back, used) = channel();
-            let decode = move || moves.hand_over(&full, &used);
+            let decode = move || source.hand_over(&full, &used);
             thread::Builder::new().name("kymo-decode".to_owned()).spawn_scoped(scope, decode).ok()?;
             for mut batch in batches {
                 if !goes_on() {
                     return Some(false);
                 }
-                self.take_all(&batch, lost, sink);
+                self.take_all(&batch, lost, visit);
                 batch.clear();
                 // Nobody fills it again where that was the last one.
                 let _ = give_back.send(batch);
@@ -141,12 +164,33 @@ impl Walker<'_> {
     }
 
     #[inline]
-    fn take_all(&mut self, moves: &[Moved], lost: &mut dyn FnMut(&LossAt), sink: &mut impl Sink) {
+    fn take_all(&mut self, moves: &Moves<'_>, lost: &mut dyn FnMut(&LossAt), visit: &mut impl Visit) {
+        let (mut at, mut places) = (0, moves.places.iter());
+        moves.kept.for_each(|item| {
+            let until = places.next().copied().unwrap_or(at);
+            self.take_some(&moves.list[at..until], lost, visit);
+            at = until;
+            if let Item::Record(record) = item {
+                self.show(record, visit);
+            }
+        });
+        self.take_some(&moves.list[at..], lost, visit);
+    }
+
+    #[inline]
+    fn take_some(&mut self, moves: &[(usize, Move)], lost: &mut dyn FnMut(&LossAt), visit: &mut impl Visit) {
         for (stream, of) in moves {
-            self.take(*stream, of, sink);
             if let Move::Loss(loss) = of {
+                visit.loss(loss);
                 lost(loss);
             }
+            self.take(*stream, of, visit);
         }
+    }
+
+    fn show(&self, record: &Record<'_>, visit: &mut impl Visit) {
+        let (class, tid) = (self.classes.of(record), self.classes.tid_of(record));
+        let head = Head { time: clamp(record.ns), cpu: record.cpu, tid };
+        visit.record(&Seen { record, class, head, is_selected: true }, &self.state);
     }
 }

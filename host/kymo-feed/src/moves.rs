@@ -52,7 +52,7 @@ impl Classes {
     /// What a record does to a state.
     #[inline]
     pub(crate) fn moved(&self, record: &Glance<'_>) -> Move {
-        let known = &self.known[self.first[record.trace] + record.event];
+        let known = &self.known[self.of_glance(record)];
         if !known.is_of_kernel() {
             return Move::Nothing(false);
         }

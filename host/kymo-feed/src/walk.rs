@@ -49,8 +49,11 @@ impl Seen<'_, '_> {
 
 /// Who takes records beside spans.
 pub trait Visit: Sink {
-    /// Whether records and losses are looked at. Where they are not, [`Walker::follow_while`] does.
-    const LOOKS_AT_RECORDS: bool = true;
+    /// Whether records of a class are looked at: it is the same during a walk. With few that are,
+    /// [`Walker::follow_while`] is the quicker way.
+    fn looks_at(&self, _class: usize) -> bool {
+        true
+    }
 
     /// A record, before the state moves by it.
     fn record(&mut self, _seen: &Seen<'_, '_>, _state: &State) {}
@@ -60,7 +63,9 @@ pub trait Visit: Sink {
 }
 
 impl Visit for () {
-    const LOOKS_AT_RECORDS: bool = false;
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
 }
 
 /// Which records are asked for, among all that move the state.

@@ -346,7 +346,8 @@ impl<'o> Walk<'o> {
         }
         let goes_on = || stop.goes_on();
         let mut watched = Watched { chosen: self.chosen.as_mut(), pixels: self.pixels.as_ref(), losses };
-        let is_whole = match !G::LOOKS_AT_RECORDS && watched.chosen.is_none() {
+        let looks_at_few = (0..self.of.classes.list.len()).any(|class| !visit.looks_at(class));
+        let is_whole = match looks_at_few && watched.chosen.is_none() {
             _ if part.is_empty() => true,
             true => {
                 let mut lost = |loss: &LossAt| watched.losses.take(LossSpan::of(loss), watched.pixels);

@@ -5,15 +5,32 @@ use std::cell::Cell;
 
 use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::{Loss, Reader, Trace};
-use kymo_feed::{Choose, Classes, LossAt, Visit, Walker};
+use kymo_feed::{Choose, Classes, LossAt, Seen, Visit, Walker};
 
 use crate::random_trace::{Plan, write};
 
-/// All that is told.
+/// All that is told, and records of some classes.
 #[derive(Default)]
-struct Told(Vec<String>);
+struct Told(Vec<String>, Vec<bool>);
 
-impl Visit for Told {}
+impl Visit for Told {
+    fn looks_at(&self, class: usize) -> bool {
+        self.1.get(class) == Some(&true)
+    }
+
+    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
+        if self.looks_at(seen.class) {
+            let Seen { record, class, head, is_selected } = seen;
+            let (bits, fields, vtid) = (record.bits, &record.payload, record.vtid);
+            let running = state.cpu(0).map(|cpu| cpu.current);
+            self.0.push(format!("{class} {head:?} {is_selected} {bits} {fields:?} {vtid:?} {running:?}"));
+        }
+    }
+
+    fn loss(&mut self, loss: &LossAt) {
+        self.0.push(format!("{loss:?}"));
+    }
+}
 
 impl Sink for Told {
     fn event(&mut self, head: &Head, event: &Event, _: &State) {
@@ -51,21 +68,27 @@ impl Choose for Losses {
     }
 }
 
+/// Events whose records are looked at.
+const LOOKED_AT: [&[&str]; 3] = [&["motor:step", "sched_waking"], &[], &["sched_switch", "other_event"]];
+
 fn trace(records: u64) -> Trace {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), &Plan { records, ..Plan::default() }).unwrap();
+    write(dir.path(), &Plan { records, user: records, lossy: 4, ..Plan::default() }).unwrap();
     Trace::open(dir.path()).unwrap().value
 }
 
 #[test]
 fn who_follows_is_told_what_who_looks_is_told() {
-    for records in [0, 5, 3000, 20_480, 20_481, 90_000] {
+    for (records, names) in [0, 5, 3000, 6826, 6827, 30_000, 30_001].into_iter().zip(LOOKED_AT.iter().cycle()) {
         let traces = [trace(records)];
         let classes = Classes::new(&traces);
-        let (mut told, mut losses, mut walker) = (Told::default(), Losses::default(), Walker::new(&classes));
+        let looked: Vec<bool> = classes.list.iter().map(|class| names.contains(&&*class.name)).collect();
+        let told = || Told(Vec::new(), looked.clone());
+        let (mut told, mut followed) = (told(), told());
+        let (mut losses, mut walker) = (Losses::default(), Walker::new(&classes));
         walker.go(&mut Reader::new(&traces), &mut losses, &mut told);
 
-        let (mut followed, mut lost, mut follower) = (Told::default(), Vec::new(), Walker::new(&classes));
+        let (mut lost, mut follower) = (Vec::new(), Walker::new(&classes));
         let mut lose = |loss: &LossAt| lost.push(*loss);
         assert!(follower.follow_while(&mut Reader::new(&traces), &mut lose, &mut followed, &|| true));
 
@@ -79,7 +102,7 @@ fn who_follows_is_told_what_who_looks_is_told() {
 
 #[test]
 fn who_follows_ends_when_nobody_waits() {
-    let traces = [trace(90_000)];
+    let traces = [trace(30_000)];
     let classes = Classes::new(&traces);
     let asked_until = |most: u32| {
         let asked = Cell::new(0);

@@ -62,7 +62,9 @@ impl Arrows {
 }
 
 impl Visit for Arrows {
-    const LOOKS_AT_RECORDS: bool = false;
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
 }
 
 impl Sink for Arrows {

@@ -282,7 +282,9 @@ impl Cpus<'_> {
 }
 
 impl Visit for Cpus<'_> {
-    const LOOKS_AT_RECORDS: bool = false;
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
 }
 
 impl TakePictures for Cpus<'_> {

@@ -142,6 +142,11 @@ impl LatencyPass<'_> {
 }
 
 impl Visit for LatencyPass<'_> {
+    /// What is a record of no span, and names no device, is told as what it does to threads and CPUs.
+    fn looks_at(&self, class: usize) -> bool {
+        self.spans.classes().get(class) == Some(&true) || self.device_class == Some(class)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.drain();
         let latency = &mut self.latency;
@@ -159,6 +164,7 @@ impl Visit for LatencyPass<'_> {
 
 impl Sink for LatencyPass<'_> {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.drain();
         self.latency.event(head, event, state);
     }
 
@@ -223,6 +229,7 @@ pub(super) fn pass<'o>(
         only,
         takes_all: walk.is_all(),
     };
+    pass.latency.take(pass.takes_all);
     let walked = walk.until_last_record().run(&mut pass, stop)?;
     pass.drain();
     pass.points.cut();

@@ -201,7 +201,9 @@ struct States<'o> {
 }
 
 impl Visit for States<'_> {
-    const LOOKS_AT_RECORDS: bool = false;
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
 }
 
 impl Sink for States<'_> {

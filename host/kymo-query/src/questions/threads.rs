@@ -60,7 +60,9 @@ impl Gathered {
 }
 
 impl Visit for Gathered {
-    const LOOKS_AT_RECORDS: bool = false;
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
 }
 
 impl Sink for Gathered {
