@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Rows of CPUs: who ran, interrupts below, idle states and the frequency where they are recorded. Pure.
 
+import { type Stack, rowsBy } from './cells.js';
 import type { Answer, Table } from './columns.js';
-import { CPU_ROW, FREQUENCY_BAND, REAL_TIME, type Row, type Window, doubtfulPixels, doubts, holes, kind, named, window } from './layout.js';
+import { CPU_ROW, FREQUENCY_BAND, REAL_TIME, type Row, type Window, cellPiece, dotted, doubtfulPixels, doubts, holes, kind, named, window } from './layout.js';
 import { Losses } from './losses.js';
+import { identity } from './palette.js';
 
 /** Rows of CPUs, from an answer to `cpus`. */
 export function cpuRows(answer: Answer, pixels: number): Row[] {
@@ -18,11 +20,11 @@ export function cpuRows(answer: Answer, pixels: number): Row[] {
   const at = window(answer, pixels);
   idleStates(answer.table('idle'), rows, at);
   frequencies(answer.table('frequency'), rows, at);
-  cpuMixed(answer.table('mixed'), rows);
+  cpuMixed(answer.table('mixed'), rows, pixels);
   doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
   cpuSpans(answer, answer.table('spans'), rows, at);
+  interruptsMixed(answer.table('interrupts_mixed'), rows, pixels);
   interrupts(answer, answer.table('interrupts'), rows, at);
-  interruptsMixed(answer.table('interrupts_mixed'), rows);
   const losses = new Losses(answer);
   for (const [cpu, row] of rows) holes(row, losses.ofCpu(cpu), at, 'what happened here is not known');
   return [...rows.values()];
@@ -99,15 +101,22 @@ function cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, 
   }
 }
 
-function cpuMixed(mixed: Table, rows: Map<number, Row>): void {
-  const [pixels, threads, unknown] = [mixed.numbers('pixel'), mixed.numbers('thread'), mixed.numbers('unknown')];
+function cpuMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void {
+  const places = mixed.numbers('pixel');
+  const names = new Map<string | null, number>();
+  const fill = new Uint8Array(mixed.rows);
   for (let i = 0; i < mixed.rows; i++) {
-    const row = rows.get(mixed.number('cpu', i) ?? -1);
+    const name = mixed.text('name', i);
+    const known = names.get(name) ?? identity(kind(name ?? '?'));
+    names.set(name, known);
+    fill[i] = known;
+  }
+  const stack: Stack = { y: 18, h: 16, isHanging: false, least: 0, layers: [{ shares: mixed.numbers('thread'), fill }] };
+  for (const [cpu, list] of rowsBy(mixed.numbers('cpu'), places)) {
+    const row = rows.get(cpu);
     if (!row) continue;
-    const x0 = pixels[i] ?? 0;
-    const h = Math.round((threads[i] ?? 0) * 16);
-    if (h > 0) row.pieces.push({ x0, x1: x0 + 1, y: 18 - h, h, fill: null, name: kind(mixed.text('name', i) ?? '?') });
-    if ((unknown[i] ?? 0) > 0.5) row.pieces.push({ x0, x1: x0 + 1, y: 2, h: 16, fill: null, look: 'dots' });
+    row.pieces.push(cellPiece({ rows: list, pixels: places, stacks: [stack] }, pixels, row));
+    dotted(row, list, places, mixed.numbers('unknown'), [2, 16]);
   }
 }
 
@@ -128,13 +137,12 @@ function interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from
   }
 }
 
-function interruptsMixed(table: Table, rows: Map<number, Row>): void {
-  const [pixels, hard, soft] = [table.numbers('pixel'), table.numbers('irq'), table.numbers('softirq')];
-  for (let i = 0; i < table.rows; i++) {
-    const row = rows.get(table.number('cpu', i) ?? -1);
-    const x0 = pixels[i] ?? 0;
-    const [irq = 0, softirq = 0] = [hard[i], soft[i]];
-    if (irq > 0) row?.pieces.push({ x0, x1: x0 + 1, y: 18, h: Math.max(1, Math.round(irq * 6)), fill: 'irq' });
-    if (softirq > 0) row?.pieces.push({ x0, x1: x0 + 1, y: 24, h: Math.max(1, Math.round(softirq * 4)), fill: 'soft' });
+function interruptsMixed(table: Table, rows: Map<number, Row>, pixels: number): void {
+  const places = table.numbers('pixel');
+  const below = (y: number, h: number, shares: string, fill: 'irq' | 'soft'): Stack => ({ y, h, isHanging: true, least: 1, layers: [{ shares: table.numbers(shares), fill }] });
+  const stacks = [below(18, 6, 'irq', 'irq'), below(24, 4, 'softirq', 'soft')];
+  for (const [cpu, list] of rowsBy(table.numbers('cpu'), places)) {
+    const row = rows.get(cpu);
+    row?.pieces.push(cellPiece({ rows: list, pixels: places, stacks }, pixels, row));
   }
 }

@@ -5,6 +5,7 @@
 import type { App } from './app.js';
 import type { Answer } from './columns.js';
 import { cpuRows } from './cpus.js';
+import { turns } from './dom.js';
 import { spansOf } from './flame.js';
 import { type Member, foldedOf, groupRow, groupsOf } from './groups.js';
 import { type Row, frame } from './layout.js';
@@ -61,6 +62,7 @@ export class Pictures {
   private members: ReadonlyMap<number, Member> = new Map();
   /** What the whole windows were asked with, and up to where; whether they are being asked for again, and from when on. */
   private about = '';
+  private newest: Asked | null = null;
   private wholeTo = 0n;
   private isRenewing = false;
   private renewAfter = 0;
@@ -88,7 +90,8 @@ export class Pictures {
   private asked(): Asked {
     const { view } = this.app;
     [this.about, this.wholeTo] = [this.aboutOf(view), view.to];
-    return { from: view.from, to: view.to, pixels: Math.min(8192, Math.round(this.width())) };
+    this.newest = { from: view.from, to: view.to, pixels: Math.min(8192, Math.round(this.width())) };
+    return this.newest;
   }
 
   /** What stretches must have in common with the picture that they extend. */
@@ -134,12 +137,13 @@ export class Pictures {
         if (!listed) return;
         const answer = listed.tids.length ? await this.question(which, '', at, listed.tids) : null;
         if (!answer && listed.tids.length) return;
+        if (!(await this.isNewest(at))) return;
         ({ total, tids: this.tids, details: this.details, members: this.members } = listed);
         this.take(section, answer ? this.pictureOf(which, answer, at.pixels) : { rows: [], ...at }, false);
         section.note = '';
       } else {
         const answer = await this.question(which, '', at, []);
-        if (!answer) return;
+        if (!answer || !(await this.isNewest(at))) return;
         this.take(section, this.pictureOf(which, answer, at.pixels), true);
         section.isFed = which === 'cpus' || ((answer.head.info['spans'] as string[] | undefined)?.length ?? 0) > 0;
         section.note = answer.head.notes.join(' ');
@@ -150,6 +154,13 @@ export class Pictures {
     const hidden = total - this.tids.length;
     if (which === 'threads' && hidden > 0) section.note = `${hidden} hidden`;
     this.onChange();
+  }
+
+  /** When it is this answer's turn: whether the window was not asked for again meanwhile. What is followed waits for no turn. */
+  private async isNewest(at: Asked): Promise<boolean> {
+    if (this.app.isFollowing) return true;
+    await turns.take();
+    return this.newest === at;
   }
 
   /** A whole picture has come. What came while it was on its way stays until the next stretch, which begins at its end. */

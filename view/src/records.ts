@@ -3,11 +3,15 @@
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { add, byId, clean, el, later } from './dom.js';
+import { add, byId, clean, el, later, turns } from './dom.js';
 import { duration, grouped } from './time.js';
 import { type View, looking } from './view.js';
 
 const PAGE = 200;
+/** Of a new window: what can be seen, and some more. While the window moves a table is thrown away again and again. */
+const FIRST_PAGE = 60;
+/** px below what is seen: rows that are nearer are asked for. */
+const NEAR = 400;
 
 /** Columns, by their names in the address. */
 export const COLUMNS = {
@@ -51,6 +55,8 @@ export class Records implements Part {
   /** The rows that are there are of another window: they stay until there are new ones. */
   private isFresh = false;
   private readonly reload = later(120, () => void this.restart());
+  /** Looks where the end is when the browser has laid out the page: to ask for it makes the browser do that at once. */
+  private readonly end: IntersectionObserver;
 
   constructor(private readonly app: App) {
     const choose = el('details', 'columns', el('summary', '', 'Columns'), this.choice);
@@ -61,7 +67,7 @@ export class Records implements Part {
       add(this.choice, el('label', '', box, COLUMNS[name].head));
     }
     this.box.append(choose, el('table', 'rec', el('thead', '', this.head), this.body), this.note);
-    this.box.addEventListener('scroll', () => this.moreIfNear());
+    this.end = new IntersectionObserver((seen) => this.moreIfNear(seen.at(-1)?.isIntersecting === true), { root: this.box, rootMargin: `0px 0px ${NEAR}px 0px` });
     this.body.addEventListener('keydown', (event) => this.press(event));
     this.body.addEventListener('focusin', (event) => event.target instanceof HTMLTableRowElement && this.reach(event.target));
   }
@@ -103,11 +109,14 @@ export class Records implements Part {
     row.tabIndex = 0;
   }
 
-  /** Also behind an answer: who scrolls while it is on its way is at the end already, and no event follows. */
-  private moreIfNear(): void {
-    const { clientHeight, scrollHeight, scrollTop } = this.box;
-    const isNear = clientHeight > 0 && scrollTop + clientHeight > scrollHeight - 400;
+  private moreIfNear(isNear: boolean): void {
     if (isNear && this.hasMore && !this.isLoading) void this.more();
+  }
+
+  /** The observer tells where the end is now, and when that changes: who has scrolled while an answer was on its way is there already. */
+  private watch(): void {
+    this.end.unobserve(this.note);
+    this.end.observe(this.note);
   }
 
   private async restart(): Promise<void> {
@@ -126,7 +135,10 @@ export class Records implements Part {
     let isShown = false;
     this.isLoading = true;
     try {
-      const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: PAGE, filter: filter || null });
+      const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: this.rows ? PAGE : FIRST_PAGE, filter: filter || null });
+      if (answer && !app.isFollowing) await turns.take();
+      // A newer one was asked for while this one waited.
+      if (request !== this.requests) return;
       if (answer) this.show(answer);
       isShown = answer !== null && answer.table('records').rows > 0;
     } catch (error) {
@@ -135,7 +147,7 @@ export class Records implements Part {
     } finally {
       // A newer one may be on its way, for which this one was given up.
       if (request === this.requests) this.isLoading = false;
-      if (isShown) this.moreIfNear();
+      if (isShown) this.watch();
     }
   }
 
