@@ -6,9 +6,15 @@ import type { Answer, Table } from './columns.js';
 import { CPU_ROW, FREQUENCY_BAND, REAL_TIME, type Row, type Window, cellPiece, dotted, doubtfulPixels, doubts, holes, kind, named, window } from './layout.js';
 import { Losses } from './losses.js';
 import { identity } from './palette.js';
+import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** Rows of CPUs, from an answer to `cpus`. */
 export function cpuRows(answer: Answer, pixels: number): Row[] {
+  return finished(cpuSteps(answer, pixels));
+}
+
+/** The same, little by little. */
+export function* cpuSteps(answer: Answer, pixels: number): Steps<Row[]> {
   const rows = new Map<number, Row>();
   const all = answer.table('rows');
   for (let i = 0; i < all.rows; i++) {
@@ -21,10 +27,11 @@ export function cpuRows(answer: Answer, pixels: number): Row[] {
   idleStates(answer.table('idle'), rows, at);
   frequencies(answer.table('frequency'), rows, at);
   cpuMixed(answer.table('mixed'), rows, pixels);
-  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
-  cpuSpans(answer, answer.table('spans'), rows, at);
+  yield;
+  yield* doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
+  yield* cpuSpans(answer, answer.table('spans'), rows, at);
   interruptsMixed(answer.table('interrupts_mixed'), rows, pixels);
-  interrupts(answer, answer.table('interrupts'), rows, at);
+  yield* interrupts(answer, answer.table('interrupts'), rows, at);
   const losses = new Losses(answer);
   for (const [cpu, row] of rows) holes(row, losses.ofCpu(cpu), at, 'what happened here is not known');
   return [...rows.values()];
@@ -81,9 +88,10 @@ function frequency(khz: number): string {
   return khz >= 1_000_000 ? `${(khz / 1_000_000).toFixed(2)} GHz` : `${Math.round(khz / 1000)} MHz`;
 }
 
-function cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, scale }: Window): void {
+function* cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const row = rows.get(spans.number('cpu', i) ?? -1);
     const [begin = 0, end = 0, state] = [begins[i], ends[i], spans.number('state', i)];
     if (!row || state === 1) continue;
@@ -122,9 +130,10 @@ function cpuMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void {
 
 const INTERRUPT_KINDS = ['interrupt', 'softirq', 'timer call'];
 
-function interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from, scale }: Window): void {
+function* interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [begins, ends] = [table.offsets('from', from), table.offsets('to', from)];
   for (let i = 0; i < table.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const row = rows.get(table.number('cpu', i) ?? -1);
     if (!row) continue;
     const [begin = 0, end = 0, which = 0] = [begins[i], ends[i], table.number('kind', i) ?? 0];

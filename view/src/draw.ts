@@ -47,7 +47,7 @@ export class Painter {
   constructor(
     private to: CanvasRenderingContext2D,
     readonly colours: Palette,
-    private readonly family: string,
+    readonly family: string,
   ) {
     this.patterns = patterns(to, colours);
     this.inks = words(to, colours);
@@ -200,8 +200,9 @@ export function sharpen(canvas: HTMLCanvasElement, width: number, height: number
   const ratio = globalThis.devicePixelRatio || 1;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
+  const { style } = canvas;
+  if (style.width !== `${width}px`) style.width = `${width}px`;
+  if (style.height !== `${height}px`) style.height = `${height}px`;
   const context = canvas.getContext('2d');
   context?.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;

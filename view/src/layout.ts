@@ -6,6 +6,7 @@ import { type CellPart, type CellRange, type Cells, cut } from './cells.js';
 import type { Answer } from './columns.js';
 import { type Holes, countOf } from './losses.js';
 import type { ColourName } from './palette.js';
+import { STEP_ROWS, type Steps } from './steps.js';
 
 /** Something that is drawn. */
 export interface Piece {
@@ -122,11 +123,20 @@ export function named(name: string | null, tid: number | null): string {
   return name ? `${name}[${tid ?? '?'}]` : tid === 0 ? 'idle' : `[${tid ?? '?'}]`;
 }
 
+const saidDoubts = new WeakMap<Answer, Map<number, string>>();
+
 /** The bits of `doubt` as words. */
 export function doubts(answer: Answer, bits: number): string {
-  const names = answer.head.info['doubts'];
-  if (!Array.isArray(names) || !bits) return '';
-  return names.filter((_, bit) => bits & (1 << bit)).join(', ');
+  if (!bits) return '';
+  const said = saidDoubts.get(answer) ?? new Map<number, string>();
+  saidDoubts.set(answer, said);
+  let text = said.get(bits);
+  if (text === undefined) {
+    const names = answer.head.info['doubts'];
+    text = Array.isArray(names) ? names.filter((_, bit) => bits & (1 << bit)).join(', ') : '';
+    said.set(bits, text);
+  }
+  return text;
 }
 
 export interface Window {
@@ -155,13 +165,15 @@ export function holes(row: Row, list: Holes, { scale }: Window, says: string): v
 }
 
 /** A hatch over the pixels of several states of which one is doubtful; `y` and `h` of it. Pixels side by side are one piece. */
-export function doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) => Row | undefined, { scale }: Window, [y, h]: readonly [number, number]): void {
+export function* doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) => Row | undefined, { scale }: Window, [y, h]: readonly [number, number]): Steps<void> {
   const table = answer.table(name);
   const [pixels, bits] = [table.numbers('pixel'), table.numbers('doubt')];
   let last: { row: Row; piece: Piece & { tip: Tip }; bits: number } | null = null;
   for (let i = 0; i < table.rows; i++) {
-    const [row, pixel, doubt] = [rowOf(i), pixels[i] ?? 0, bits[i] ?? 0];
-    if (!row || !doubt) continue;
+    if (i % STEP_ROWS === 0) yield;
+    const [pixel, doubt] = [pixels[i] ?? 0, bits[i] ?? 0];
+    const row = doubt ? rowOf(i) : undefined;
+    if (!row) continue;
     if (last && last.row === row && last.bits === doubt && last.piece.x1 === pixel) {
       last.piece.x1 = pixel + 1;
       last.piece.tip.to = scale.offset(pixel + 1);

@@ -4,6 +4,7 @@
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
 import { add, byId, clean, el, later, turns } from './dom.js';
+import { type Steps, inParts } from './steps.js';
 import { duration, grouped } from './time.js';
 import { type View, looking } from './view.js';
 
@@ -12,6 +13,9 @@ const PAGE = 200;
 const FIRST_PAGE = 60;
 /** px below what is seen: rows that are nearer are asked for. */
 const NEAR = 400;
+/** Rows are made for so long in a frame, ms, so many at a time. */
+const ROWS_MS = 3;
+const STEP_ROWS = 10;
 
 /** Columns, by their names in the address. */
 export const COLUMNS = {
@@ -136,10 +140,12 @@ export class Records implements Part {
     this.isLoading = true;
     try {
       const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: this.rows ? PAGE : FIRST_PAGE, filter: filter || null });
-      if (answer && !app.isFollowing) await turns.take();
-      // A newer one was asked for while this one waited.
-      if (request !== this.requests) return;
-      if (answer) this.show(answer);
+      const goOn = async (): Promise<boolean> => {
+        await turns.take();
+        // A newer one was asked for meanwhile.
+        return request === this.requests;
+      };
+      if (answer && (await inParts(this.show(answer), { goOn, clock: () => performance.now(), most_ms: ROWS_MS })) === null) return;
       isShown = answer !== null && answer.table('records').rows > 0;
     } catch (error) {
       this.note.textContent = error instanceof Error ? error.message : String(error);
@@ -151,30 +157,36 @@ export class Records implements Part {
     }
   }
 
-  private show(answer: Answer): void {
+  /** Makes rows little by little, and shows them all at once: until then those of before stay. */
+  private *show(answer: Answer): Steps<true> {
     const [records, losses] = [answer.table('records'), answer.table('losses')];
     const columns = columnsOf(this.app.view.columns);
-    const isFresh = this.isFresh;
-    const hadFocus = isFresh && this.body.contains(document.activeElement);
-    if (isFresh) {
-      this.body.replaceChildren();
-      this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
-    }
-    this.isFresh = false;
+    const made: HTMLElement[] = [];
     let loss = 0;
     for (let i = 0; i <= records.rows; i++) {
-      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) this.body.append(lossRow(answer, loss, columns.length));
-      if (i < records.rows) this.body.append(this.row(answer, i, columns));
+      if (i % STEP_ROWS === STEP_ROWS - 1) yield;
+      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) made.push(lossRow(answer, loss, columns.length));
+      if (i < records.rows) made.push(this.row(answer, i, columns));
     }
-    const first = isFresh ? this.body.rows[0] : undefined;
-    if (first) {
-      first.tabIndex = 0;
-      if (hadFocus) first.focus({ preventScroll: true });
-    }
+    if (this.isFresh) this.begin(made, columns);
+    else this.body.append(...made);
     this.rows += records.rows;
     this.hasMore = answer.head.info['has_more'] === true;
     this.note.className = 'note';
     this.note.textContent = this.rows ? (this.hasMore ? '' : `${grouped(this.rows)} records to the end of the window`) : 'no record in this window';
+    return true;
+  }
+
+  /** The first rows of another window, instead of those that are there. */
+  private begin(made: readonly HTMLElement[], columns: readonly ColumnName[]): void {
+    const hadFocus = this.body.contains(document.activeElement);
+    this.body.replaceChildren(...made);
+    this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
+    this.isFresh = false;
+    const first = this.body.rows[0];
+    if (!first) return;
+    first.tabIndex = 0;
+    if (hadFocus) first.focus({ preventScroll: true });
   }
 
   private row(answer: Answer, i: number, columns: readonly ColumnName[]): HTMLElement {

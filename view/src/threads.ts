@@ -6,9 +6,15 @@ import type { Answer, Table } from './columns.js';
 import { BASELINE, type Piece, type Row, STACKED, STATES, STATE_LOOKS, type State, THREAD_ROW, TOP, type Window, cellPiece, doubtfulPixels, doubts, dotted, holes, named, window } from './layout.js';
 import type { ColourName } from './palette.js';
 import { Losses, within } from './losses.js';
+import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** Rows of threads, from an answer to `states`. `detail` says what stands behind a name. */
 export function threadRows(answer: Answer, pixels: number, detail: (tid: number) => string): Row[] {
+  return finished(threadSteps(answer, pixels, detail));
+}
+
+/** The same, little by little. */
+export function* threadSteps(answer: Answer, pixels: number, detail: (tid: number) => string): Steps<Row[]> {
   const rows = new Map<number, Row>();
   const all = answer.table('rows');
   for (let i = 0; i < all.rows; i++) {
@@ -17,19 +23,21 @@ export function threadRows(answer: Answer, pixels: number, detail: (tid: number)
   }
   const at = window(answer, pixels);
   stateMixed(answer.table('mixed'), rows, pixels);
-  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
-  stateSpans(answer, rows, at);
-  calls(answer, rows, at, pixels);
+  yield;
+  yield* doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
+  yield* stateSpans(answer, rows, at);
+  yield* calls(answer, rows, at, pixels);
   const late = answer.table('late');
   const begins = late.offsets('from', at.from);
   for (let i = 0; i < late.rows; i++) rows.get(late.number('tid', i) ?? -1)?.late.push(at.scale.x(begins[i] ?? 0));
   return [...rows.values()];
 }
 
-function stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
+function* stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [spans, losses] = [answer.table('spans'), new Losses(answer)];
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const tid = spans.number('tid', i) ?? -1;
     const state = STATES[spans.number('state', i) ?? 0] ?? 'unknown';
     const row = rows.get(tid);
@@ -108,7 +116,7 @@ function stateMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void 
   }
 }
 
-function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window, pixels: number): void {
+function* calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window, pixels: number): Steps<void> {
   const mixed = answer.table('calls_mixed');
   const places = mixed.numbers('pixel');
   const stack: Stack = { y: BASELINE + 11, h: 10, isHanging: false, least: 1, layers: [{ shares: mixed.numbers('share'), fill: 'sys' }] };
@@ -119,6 +127,7 @@ function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window, 
   const table = answer.table('calls');
   const [begins, ends] = [table.offsets('from', from), table.offsets('to', from)];
   for (let i = 0; i < table.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const tid = table.number('tid', i) ?? -1;
     const row = rows.get(tid);
     if (!row) continue;

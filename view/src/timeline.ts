@@ -10,7 +10,7 @@ import { Painter, type Place, sharpen } from './draw.js';
 import { GROUP_ROW, toggled } from './groups.js';
 import { type Action, type Label, Labels } from './labels.js';
 import { type Piece, type Row, pieceAt } from './layout.js';
-import { type Palette, palette } from './palette.js';
+import { palette } from './palette.js';
 import { Pictures, SECTIONS, type Which } from './pictures.js';
 import type { Picture } from './strips.js';
 import { type TileLine, type TileWindow, Tiles } from './tiles.js';
@@ -21,7 +21,8 @@ const LABELS = 208;
 const SECTION = 20;
 /** Rows are drawn anew for so long in a frame, ms: what is left comes with the next one. Of a trace that is being written
  * each picture is new, and is wanted at once. */
-const FRAME_MS = 3;
+const MOVING_MS = 2;
+const STANDING_MS = 5;
 const FOLLOWING_MS = 12;
 /** A window that did not move for so long stands still: all rows are drawn as sharp as they can be, ms. */
 const STILL_MS = 120;
@@ -222,7 +223,7 @@ export class Timeline implements Part {
     const on: Surface = { x: (at) => this.x(at), y: (tid) => placed(`tid${tid}`), cpu: (cpu) => placed(`cpu${cpu}`), width: this.width };
     for (const overlay of this.overlays) overlay.draw(to, on);
     this.marks(to, height);
-    this.paintRuler(colours);
+    this.paintRuler(this.painter);
     const ends = SECTIONS.map((which) => this.pictures.sections[which].picture).flatMap((picture) => (picture?.rows.length ? [picture.to] : []));
     if (!isWhole) this.draw();
     // Up to there all rows are drawn.
@@ -251,7 +252,7 @@ export class Timeline implements Part {
     const window: TileWindow = { from, to: until, width: this.width };
     const isMoving = performance.now() - this.movedAt < STILL_MS && !this.app.isFollowing;
     // An answer was taken in this frame: that is enough of work.
-    const most_ms = this.app.isFollowing ? FOLLOWING_MS : turns.frame === frame ? 0 : FRAME_MS;
+    const most_ms = this.app.isFollowing ? FOLLOWING_MS : turns.frame === frame ? 0 : isMoving ? MOVING_MS : STANDING_MS;
     const isWhole = this.tiles.draw(to, rows, { window, isMoving, most_ms }, painter);
     painter.aim(to);
     for (const line of shown) if (!('row' in line)) painter.words(line.remark, 8, line.top - scroll + 14, this.width - 16);
@@ -289,9 +290,9 @@ export class Timeline implements Part {
     }
   }
 
-  private paintRuler(colours: Palette): void {
+  private paintRuler({ colours, family }: Painter): void {
     const to = sharpen(this.ruler, this.width, RULER);
-    if (to) this.axis.ruler(to, colours, this.app.marks);
+    if (to) this.axis.ruler(to, colours, family, this.app.marks);
   }
 
   private wheel(event: WheelEvent): void {

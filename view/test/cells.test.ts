@@ -99,7 +99,7 @@ test('a wide screen after a narrow one, and stacks of any number of layers, leav
   const one = cells([0, 1], stack([1, 1], []));
   assert.equal(draw(one, 2), '11');
   assert.equal(draw(cells([4], stack([0], [0], { layers: [{ shares: [1], fill: 'sys' }] })), 6), '000040');
-  assert.equal(draw(one, 2), '11');
+  for (let again = 0; again < 2; again++) assert.equal(draw(one, 2), '11');
 });
 
 test('rows of a table by what they are of, in the order of pixels', () => {
