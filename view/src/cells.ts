@@ -130,7 +130,7 @@ export interface Raster {
   height: number;
 }
 
-/** The word of a colour. */
+/** The word of a colour, its opacity in the upper byte. */
 export type Words = Record<ColourName, number>;
 
 /** What lies below each column of the screen. Made once, for the widest screen. */
@@ -139,6 +139,8 @@ export class Rasteriser {
   private nearest = new Float32Array(0);
   private rows = new Uint32Array(0);
   private sums: Float32Array[] = [];
+  /** Drawn in full, though not all of the column is covered: a pixel narrower than a column is seen. */
+  private solid = new Uint8Array(0);
 
   /** Draws a range: each column of the screen has the shares of the time that it stands for. */
   draw(range: CellRange, screen: Screen, colours: Words, into: Raster): void {
@@ -151,18 +153,20 @@ export class Rasteriser {
   private clear(width: number, layers: number): void {
     if (this.weights.length < width) {
       [this.weights, this.nearest, this.rows] = [new Float32Array(width), new Float32Array(width), new Uint32Array(width)];
+      this.solid = new Uint8Array(width);
       this.sums = [];
     }
     while (this.sums.length < layers) this.sums.push(new Float32Array(this.weights.length));
     this.weights.fill(0, 0, width);
     this.nearest.fill(0, 0, width);
+    this.solid.fill(0, 0, width);
     for (let layer = 0; layer < layers; layer++) this.sums[layer]?.fill(0, 0, width);
   }
 
   /** Adds up the shares of each column, by how much of it they cover. */
   private add({ x0, x1, cells, first, last }: CellRange, { layers }: Stack, { a, b }: Screen, width: number): void {
     this.clear(width, layers.length);
-    const { weights, nearest, rows, sums } = this;
+    const { weights, nearest, rows, sums, solid } = this;
     const scale = (a * (x1 - x0)) / (last - first);
     const shift = a * x0 + b - first * scale;
     // What sticks out into a column by so little is an error of rounding.
@@ -170,16 +174,19 @@ export class Rasteriser {
     for (const row of cells.rows) {
       const pixel = cells.pixels[row] ?? 0;
       const [from, to] = [Math.max(0, Math.max(first, pixel) * scale + shift), Math.min(width, Math.min(last, pixel + 1) * scale + shift)];
+      let [most, widest] = [0, -1];
       for (let x = Math.floor(from); x < to; x++) {
         const weight = Math.min(x + 1, to) - Math.max(x, from);
         if (weight < sliver) continue;
         weights[x] = (weights[x] ?? 0) + weight;
+        if (weight > most) [most, widest] = [weight, x];
         if (weight > (nearest[x] ?? 0)) [nearest[x], rows[x]] = [weight, row];
         for (let layer = 0; layer < layers.length; layer++) {
           const sum = sums[layer];
           if (sum) sum[x] = (sum[x] ?? 0) + weight * (layers[layer]?.shares[row] ?? 0);
         }
       }
+      if (scale < 1 && widest >= 0) solid[widest] = 1;
     }
   }
 
@@ -188,6 +195,7 @@ export class Rasteriser {
     for (let x = 0; x < width; x++) {
       const weight = this.weights[x] ?? 0;
       if (weight <= 0) continue;
+      const opacity = this.solid[x] ? 255 : Math.min(255, Math.round(weight * 255));
       let sum = 0;
       for (let layer = 0; layer < stack.layers.length; layer++) {
         const share = (this.sums[layer]?.[x] ?? 0) / weight;
@@ -195,7 +203,8 @@ export class Rasteriser {
         const { low, high } = band(stack, sum, share, unit);
         sum += share;
         const fill = stack.layers[layer]?.fill ?? 'ink';
-        const word = colours[typeof fill === 'string' ? fill : identityColour(fill[this.rows[x] ?? 0] ?? 0)];
+        const colour = colours[typeof fill === 'string' ? fill : identityColour(fill[this.rows[x] ?? 0] ?? 0)];
+        const word = ((colour & 0xffffff) | (opacity << 24)) >>> 0;
         const top = stack.isHanging ? base + low : base - high;
         for (let y = Math.max(0, top); y < Math.min(height, top + high - low); y++) words[y * width + x] = word;
       }

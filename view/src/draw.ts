@@ -80,6 +80,8 @@ export class Painter {
     sheet.context.putImageData(sheet.image, 0, 0);
     this.to.imageSmoothingEnabled = false;
     this.to.drawImage(sheet.canvas, 0, 0, w, h, 0, top, w / unit, h / unit);
+    // Patterns are drawn behind it, which are scaled.
+    this.to.imageSmoothingEnabled = true;
   }
 
   private sheetOf(w: number, h: number): Painter['sheet'] {

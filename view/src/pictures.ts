@@ -23,7 +23,7 @@ const LATE_NS = 1_000_000;
 const SPAN_RECORDS = 2_000_000;
 
 /** Layout takes so much of a frame, ms. */
-const LAYOUT_MS = 3;
+const LAYOUT_MS = 2;
 
 /** A stretch that is followed is read from so long before it on, to find spans that began earlier, ns. */
 const SPAN_LEAD_NS = 500_000_000;

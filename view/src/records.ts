@@ -14,7 +14,7 @@ const FIRST_PAGE = 60;
 /** px below what is seen: rows that are nearer are asked for. */
 const NEAR = 400;
 /** Rows are made for so long in a frame, ms, so many at a time. */
-const ROWS_MS = 3;
+const ROWS_MS = 2;
 const STEP_ROWS = 10;
 
 /** Columns, by their names in the address. */

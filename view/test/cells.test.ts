@@ -27,7 +27,7 @@ function columns(range: CellRange, a: number, b: number, width: number, unit = 1
   const height = 9 * unit;
   const into: Raster = { words: new Uint32Array(width * height), width, height };
   new Rasteriser().draw(range, { a, b, unit }, COLOURS, into);
-  const word = (x: number, y: number): string => (into.words[y * width + x] ?? 0).toString(36);
+  const word = (x: number, y: number): string => ((into.words[y * width + x] ?? 0) & 0xff).toString(36);
   return Array.from({ length: width }, (_, x) => Array.from({ length: height }, (_, y) => word(x, y).replace('0', '.')).join(''));
 }
 
@@ -68,6 +68,18 @@ test('no pixel is lost where pixels are smaller than columns, and none beside th
   assert.deepEqual(columns(all(cells([0], stack([1], [0])), 1), 1, 1e-7, 3).map((column) => column !== '.........'), [true, false, false]);
 });
 
+test('a column that is covered in part is drawn in part, but a pixel that is narrower than a column in full', () => {
+  const opacities = (a: number, b: number): number[] => {
+    const into: Raster = { words: new Uint32Array(4 * 9), width: 4, height: 9 };
+    new Rasteriser().draw(all(cells([0], stack([1], [0])), 1), { a, b, unit: 1 }, COLOURS, into);
+    return Array.from(into.words.slice(4 * 4, 5 * 4), (word) => Math.round((word >>> 24) / 2.55));
+  };
+  assert.deepEqual(opacities(1, 1), [0, 100, 0, 0]);
+  assert.deepEqual(opacities(1.5, 0.75), [25, 100, 25, 0]);
+  assert.deepEqual(opacities(0.5, 1.25), [0, 100, 0, 0]);
+  assert.deepEqual(opacities(0.75, 0.5), [100, 25, 0, 0]);
+});
+
 test('shares are rounded to pixels of the screen, which are finer than those of the layout', () => {
   assert.deepEqual(columns(all(cells([0], stack([0.625], [0])), 1), 2, 0, 2, 2), ['.....11111........', '.....11111........']);
 });
@@ -94,7 +106,7 @@ test('a wide screen after a narrow one, and stacks of any number of layers, leav
   const draw = (of: Cells, width: number): string => {
     const into: Raster = { words: new Uint32Array(width * 9), width, height: 9 };
     raster.draw(all(of, width), { a: 1, b: 0, unit: 1 }, COLOURS, into);
-    return Array.from(into.words.slice(width, 2 * width), String).join('');
+    return Array.from(into.words.slice(width, 2 * width), (word) => String(word & 0xff)).join('');
   };
   const one = cells([0, 1], stack([1, 1], []));
   assert.equal(draw(one, 2), '11');
