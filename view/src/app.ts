@@ -41,7 +41,9 @@ export class App {
   private parts: Part[] = [];
   private current: View;
   /** Browsers allow a page some changes of its address a second, and no more. */
-  private readonly noteSoon = later(250, () => this.note(), 500);
+  private readonly noteSoon = later(250, () => this.noteIfOurs(), 500);
+  /** The address as it was written last. */
+  private written: string | null = null;
   /** Shows a sentence: what is pointed at, or what went wrong. */
   say: (text: string, isWrong?: boolean) => void = () => {};
 
@@ -97,7 +99,7 @@ export class App {
     this.history.leave(this.current, isSmall);
     const { from, to } = this.current;
     if (view.from !== from || view.to !== to) this.onMoved();
-    this.show(view);
+    this.show(view, isSmall);
   }
 
   undo(): void {
@@ -110,11 +112,11 @@ export class App {
     if (view) this.show(view);
   }
 
-  /** Shows a view, without a step of undo. */
-  show(view: View): void {
+  /** Shows a view, without a step of undo. Of many small moves the address has the last one. */
+  show(view: View, isSmall = false): void {
     const before = this.current;
     this.current = view;
-    if (this.isFollowing) this.noteSoon();
+    if (this.isFollowing || isSmall) this.noteSoon();
     else this.note();
     for (const part of this.parts) part.changed(view, before);
   }
@@ -124,9 +126,15 @@ export class App {
     const extra = [...this.extra].map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join('');
     try {
       history.replaceState(null, '', toFragment(this.current) + extra);
+      this.written = location.hash;
     } catch {
       // A page in a frame without an origin of its own has no address to write to.
     }
+  }
+
+  /** Somebody may have written another address meanwhile: that is where the page goes next. */
+  private noteIfOurs(): void {
+    if (this.written === null || this.written === location.hash) this.note();
   }
 
   /** A time as the server takes it. */

@@ -33,10 +33,10 @@ export class Axis {
     for (const { x } of this.ticks()) to.fillRect(x, 0, 1, height);
   }
 
-  ruler(to: CanvasRenderingContext2D, colours: Palette, marks: readonly Mark[]): void {
+  ruler(to: CanvasRenderingContext2D, colours: Palette, family: string, marks: readonly Mark[]): void {
     const { a, b } = this.view;
     to.clearRect(0, 0, this.width, RULER);
-    to.font = `10.5px ${getComputedStyle(document.body).fontFamily}`;
+    to.font = `10.5px ${family}`;
     for (const { x, text } of this.ticks()) {
       to.fillStyle = colours.line;
       to.fillRect(x, RULER - 6, 1, 6);

@@ -53,6 +53,8 @@ const NULL_U32 = 0xffffffff;
 const NULL_I32 = -0x80000000;
 const NULL_I64 = -(2n ** 63n);
 const NULL_U64 = 2n ** 64n - 1n;
+/** What stands for null in a column of numbers; of floats it is NaN. */
+const NULLS: Readonly<Record<TypeName, number>> = { i64: NaN, u64: NaN, f64: NaN, f32: NaN, i32: NULL_I32, u32: NULL_U32, u16: 0xffff, u8: 0xff, text: NULL_U32 };
 
 /** One table of an answer. */
 export class Table {
@@ -116,8 +118,7 @@ export class Table {
       const big = this.big(name, row);
       return big === null ? null : Number(big);
     }
-    const none = { u32: NULL_U32, i32: NULL_I32, u16: 0xffff, u8: 0xff, text: NULL_U32 } as Partial<Record<TypeName, number>>;
-    return value === none[type] || Number.isNaN(value) ? null : value;
+    return value === NULLS[type] || Number.isNaN(value) ? null : value;
   }
 
   has(name: string): boolean {

@@ -2,8 +2,9 @@
 // What is shown, as PNG, SVG and CSV: to the clipboard, or as a file. The picture is made of the same pieces as that on
 // the screen. Everything but the class Copy is pure.
 
+import { boxesOf } from './cells.js';
 import { byId, clean, el, link } from './dom.js';
-import type { Piece, Row } from './layout.js';
+import { type Piece, type Row, rangeOf } from './layout.js';
 import { type Palette, edgeOf, fillOf, palette } from './palette.js';
 
 /** A line of the time line. */
@@ -91,6 +92,11 @@ function fitted(text: string, width: number, size: number): string {
 }
 
 function drawn(piece: Piece, line: ShownLine, shown: Shown, colours: Palette): string {
+  const range = rangeOf(piece);
+  return range ? boxesOf(range).map((box) => drawnPiece(box, line, shown, colours)).join('') : drawnPiece(piece, line, shown, colours);
+}
+
+function drawnPiece(piece: Piece, line: ShownLine, shown: Shown, colours: Palette): string {
   const [left, right] = [shown.labels, shown.labels + shown.width];
   const x0 = Math.max(left, left + line.a * piece.x0 + line.b);
   const x1 = Math.min(right, left + line.a * piece.x1 + line.b);

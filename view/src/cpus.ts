@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Rows of CPUs: who ran, interrupts below, idle states and the frequency where they are recorded. Pure.
 
+import { type Stack, rowsBy } from './cells.js';
 import type { Answer, Table } from './columns.js';
-import { CPU_ROW, FREQUENCY_BAND, REAL_TIME, type Row, type Window, doubtfulPixels, doubts, holes, kind, named, window } from './layout.js';
+import { CPU_ROW, FREQUENCY_BAND, REAL_TIME, type Row, type Window, cellPiece, dotted, doubtfulPixels, doubts, holes, kind, named, window } from './layout.js';
 import { Losses } from './losses.js';
+import { identity } from './palette.js';
+import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** Rows of CPUs, from an answer to `cpus`. */
 export function cpuRows(answer: Answer, pixels: number): Row[] {
+  return finished(cpuSteps(answer, pixels));
+}
+
+/** The same, little by little. */
+export function* cpuSteps(answer: Answer, pixels: number): Steps<Row[]> {
   const rows = new Map<number, Row>();
   const all = answer.table('rows');
   for (let i = 0; i < all.rows; i++) {
@@ -18,11 +26,12 @@ export function cpuRows(answer: Answer, pixels: number): Row[] {
   const at = window(answer, pixels);
   idleStates(answer.table('idle'), rows, at);
   frequencies(answer.table('frequency'), rows, at);
-  cpuMixed(answer.table('mixed'), rows);
-  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
-  cpuSpans(answer, answer.table('spans'), rows, at);
-  interrupts(answer, answer.table('interrupts'), rows, at);
-  interruptsMixed(answer.table('interrupts_mixed'), rows);
+  cpuMixed(answer.table('mixed'), rows, pixels);
+  yield;
+  yield* doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('cpu', i) ?? -1), at, [2, 16]);
+  yield* cpuSpans(answer, answer.table('spans'), rows, at);
+  interruptsMixed(answer.table('interrupts_mixed'), rows, pixels);
+  yield* interrupts(answer, answer.table('interrupts'), rows, at);
   const losses = new Losses(answer);
   for (const [cpu, row] of rows) holes(row, losses.ofCpu(cpu), at, 'what happened here is not known');
   return [...rows.values()];
@@ -79,9 +88,10 @@ function frequency(khz: number): string {
   return khz >= 1_000_000 ? `${(khz / 1_000_000).toFixed(2)} GHz` : `${Math.round(khz / 1000)} MHz`;
 }
 
-function cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, scale }: Window): void {
+function* cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const row = rows.get(spans.number('cpu', i) ?? -1);
     const [begin = 0, end = 0, state] = [begins[i], ends[i], spans.number('state', i)];
     if (!row || state === 1) continue;
@@ -99,23 +109,31 @@ function cpuSpans(answer: Answer, spans: Table, rows: Map<number, Row>, { from, 
   }
 }
 
-function cpuMixed(mixed: Table, rows: Map<number, Row>): void {
-  const [pixels, threads, unknown] = [mixed.numbers('pixel'), mixed.numbers('thread'), mixed.numbers('unknown')];
+function cpuMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void {
+  const places = mixed.numbers('pixel');
+  const names = new Map<string | null, number>();
+  const fill = new Uint8Array(mixed.rows);
   for (let i = 0; i < mixed.rows; i++) {
-    const row = rows.get(mixed.number('cpu', i) ?? -1);
+    const name = mixed.text('name', i);
+    const known = names.get(name) ?? identity(kind(name ?? '?'));
+    names.set(name, known);
+    fill[i] = known;
+  }
+  const stack: Stack = { y: 18, h: 16, isHanging: false, least: 0, layers: [{ shares: mixed.numbers('thread'), fill }] };
+  for (const [cpu, list] of rowsBy(mixed.numbers('cpu'), places)) {
+    const row = rows.get(cpu);
     if (!row) continue;
-    const x0 = pixels[i] ?? 0;
-    const h = Math.round((threads[i] ?? 0) * 16);
-    if (h > 0) row.pieces.push({ x0, x1: x0 + 1, y: 18 - h, h, fill: null, name: kind(mixed.text('name', i) ?? '?') });
-    if ((unknown[i] ?? 0) > 0.5) row.pieces.push({ x0, x1: x0 + 1, y: 2, h: 16, fill: null, look: 'dots' });
+    row.pieces.push(cellPiece({ rows: list, pixels: places, stacks: [stack] }, pixels, row));
+    dotted(row, list, places, mixed.numbers('unknown'), [2, 16]);
   }
 }
 
 const INTERRUPT_KINDS = ['interrupt', 'softirq', 'timer call'];
 
-function interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from, scale }: Window): void {
+function* interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [begins, ends] = [table.offsets('from', from), table.offsets('to', from)];
   for (let i = 0; i < table.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const row = rows.get(table.number('cpu', i) ?? -1);
     if (!row) continue;
     const [begin = 0, end = 0, which = 0] = [begins[i], ends[i], table.number('kind', i) ?? 0];
@@ -128,13 +146,12 @@ function interrupts(answer: Answer, table: Table, rows: Map<number, Row>, { from
   }
 }
 
-function interruptsMixed(table: Table, rows: Map<number, Row>): void {
-  const [pixels, hard, soft] = [table.numbers('pixel'), table.numbers('irq'), table.numbers('softirq')];
-  for (let i = 0; i < table.rows; i++) {
-    const row = rows.get(table.number('cpu', i) ?? -1);
-    const x0 = pixels[i] ?? 0;
-    const [irq = 0, softirq = 0] = [hard[i], soft[i]];
-    if (irq > 0) row?.pieces.push({ x0, x1: x0 + 1, y: 18, h: Math.max(1, Math.round(irq * 6)), fill: 'irq' });
-    if (softirq > 0) row?.pieces.push({ x0, x1: x0 + 1, y: 24, h: Math.max(1, Math.round(softirq * 4)), fill: 'soft' });
+function interruptsMixed(table: Table, rows: Map<number, Row>, pixels: number): void {
+  const places = table.numbers('pixel');
+  const below = (y: number, h: number, shares: string, fill: 'irq' | 'soft'): Stack => ({ y, h, isHanging: true, least: 1, layers: [{ shares: table.numbers(shares), fill }] });
+  const stacks = [below(18, 6, 'irq', 'irq'), below(24, 4, 'softirq', 'soft')];
+  for (const [cpu, list] of rowsBy(table.numbers('cpu'), places)) {
+    const row = rows.get(cpu);
+    row?.pieces.push(cellPiece({ rows: list, pixels: places, stacks }, pixels, row));
   }
 }

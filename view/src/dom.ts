@@ -112,15 +112,40 @@ export function later(ms: number, go: () => void, most = 1000): () => void {
   };
 }
 
-/** Calls `go` before the next picture, once however often it is asked for. */
-export function onFrame(go: () => void): () => void {
+/** Calls `go` before the next picture, once however often it is asked for. `frame`: which picture, as the browser counts. */
+export function onFrame(go: (frame: number) => void): () => void {
   let isAsked = false;
   return () => {
     if (isAsked) return;
     isAsked = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame((frame) => {
       isAsked = false;
-      go();
+      go(frame);
     });
   };
 }
+
+/** Larger pieces of work, such as taking an answer: one of them a frame, so that the picture goes on moving. */
+export class Turns {
+  private readonly waiting: (() => void)[] = [];
+  private readonly next = onFrame((frame) => {
+    this.frame = frame;
+    this.waiting.shift()?.();
+    if (this.waiting.length) this.next();
+  });
+  /** The last one that had such a piece. */
+  frame = -1;
+
+  /** Done when it is one's turn. */
+  take(): Promise<void> {
+    // A page that nobody sees has no frames.
+    if (document.hidden) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.waiting.push(resolve);
+      this.next();
+    });
+  }
+}
+
+/** Those of the page. */
+export const turns = new Turns();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Pieces onto a canvas.
 
-import type { Piece, Row } from './layout.js';
-import { type Palette, edgeOf, fillOf } from './palette.js';
+import { type CellRange, type Words, Rasteriser } from './cells.js';
+import { type Piece, type Row, rangeOf } from './layout.js';
+import { type Palette, edgeOf, fillOf, words } from './palette.js';
 
 /** Where pixels of an answer lie on the canvas: x = a * pixel + b. */
 export interface Place {
@@ -38,20 +39,60 @@ export function patterns(to: CanvasRenderingContext2D, colours: Palette): Patter
 export class Painter {
   private readonly patterns: Patterns;
   private readonly widths = new Map<string, number>();
+  private readonly raster = new Rasteriser();
+  private readonly inks: Words;
+  /** Where pixels of several states are put together, of one row at a time. */
+  private sheet: { canvas: HTMLCanvasElement; context: CanvasRenderingContext2D; image: ImageData; words: Uint32Array } | null = null;
 
   constructor(
-    private readonly to: CanvasRenderingContext2D,
+    private to: CanvasRenderingContext2D,
     readonly colours: Palette,
-    private readonly family: string,
+    readonly family: string,
   ) {
     this.patterns = patterns(to, colours);
+    this.inks = words(to, colours);
+  }
+
+  /** Draws there from now on. */
+  aim(to: CanvasRenderingContext2D): void {
+    this.to = to;
   }
 
   /** One row, whose top is at `top`. */
   row(row: Row, top: number, place: Place): void {
-    for (const piece of row.pieces) this.piece(piece, top, place);
+    for (const piece of row.pieces) {
+      const range = rangeOf(piece);
+      if (range) this.cells(range, top, row.height, place);
+      else this.piece(piece, top, place);
+    }
     this.to.fillStyle = this.colours.pre;
     for (const pixel of row.late) this.triangle(place.a * pixel + place.b, top, place);
+  }
+
+  /** Pixels of several states: an image of its own, as sharp as the screen, laid over what is there. */
+  private cells(range: CellRange, top: number, height: number, { a, b, right }: Place): void {
+    const unit = globalThis.devicePixelRatio || 1;
+    const [w, h] = [Math.round(right * unit), Math.round(height * unit)];
+    const sheet = this.sheetOf(w, h);
+    if (!sheet) return;
+    sheet.words.fill(0);
+    this.raster.draw(range, { a: a * unit, b: b * unit, unit }, this.inks, { words: sheet.words, width: w, height: h });
+    sheet.context.putImageData(sheet.image, 0, 0);
+    this.to.imageSmoothingEnabled = false;
+    this.to.drawImage(sheet.canvas, 0, 0, w, h, 0, top, w / unit, h / unit);
+    // Patterns are drawn behind it, which are scaled.
+    this.to.imageSmoothingEnabled = true;
+  }
+
+  private sheetOf(w: number, h: number): Painter['sheet'] {
+    if (this.sheet?.image.width === w && this.sheet.image.height === h) return this.sheet;
+    const canvas = this.sheet?.canvas ?? document.createElement('canvas');
+    [canvas.width, canvas.height] = [w, h];
+    const context = canvas.getContext('2d');
+    if (!context) return null;
+    const image = context.createImageData(w, h);
+    this.sheet = { canvas, context, image, words: new Uint32Array(image.data.buffer) };
+    return this.sheet;
   }
 
   private triangle(x: number, top: number, { left, right }: Place): void {
@@ -161,8 +202,9 @@ export function sharpen(canvas: HTMLCanvasElement, width: number, height: number
   const ratio = globalThis.devicePixelRatio || 1;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
+  const { style } = canvas;
+  if (style.width !== `${width}px`) style.width = `${width}px`;
+  if (style.height !== `${height}px`) style.height = `${height}px`;
   const context = canvas.getContext('2d');
   context?.setTransform(ratio, 0, 0, ratio, 0, 0);
   return context;

@@ -2,9 +2,11 @@
 // Pieces of a picture, and what all rows share on the way from columns to them (cpus.ts, threads.ts, spans.ts). Pure. Pieces
 // lie on a row, in pixels of the answer's window, so that a picture can be drawn moved and scaled until the next answer is there.
 
+import { type CellPart, type CellRange, type Cells, cut } from './cells.js';
 import type { Answer } from './columns.js';
 import { type Holes, countOf } from './losses.js';
 import type { ColourName } from './palette.js';
+import { STEP_ROWS, type Steps } from './steps.js';
 
 /** Something that is drawn. */
 export interface Piece {
@@ -25,6 +27,8 @@ export interface Piece {
   ink?: ColourName;
   /** What the status line says, and where it belongs to. */
   tip?: Tip;
+  /** Pixels of several states, which are drawn in its place. */
+  part?: CellPart;
 }
 
 /** What is known of a piece. Times are ns after the answer's `from`. */
@@ -119,11 +123,20 @@ export function named(name: string | null, tid: number | null): string {
   return name ? `${name}[${tid ?? '?'}]` : tid === 0 ? 'idle' : `[${tid ?? '?'}]`;
 }
 
+const saidDoubts = new WeakMap<Answer, Map<number, string>>();
+
 /** The bits of `doubt` as words. */
 export function doubts(answer: Answer, bits: number): string {
-  const names = answer.head.info['doubts'];
-  if (!Array.isArray(names) || !bits) return '';
-  return names.filter((_, bit) => bits & (1 << bit)).join(', ');
+  if (!bits) return '';
+  const said = saidDoubts.get(answer) ?? new Map<number, string>();
+  saidDoubts.set(answer, said);
+  let text = said.get(bits);
+  if (text === undefined) {
+    const names = answer.head.info['doubts'];
+    text = Array.isArray(names) ? names.filter((_, bit) => bits & (1 << bit)).join(', ') : '';
+    said.set(bits, text);
+  }
+  return text;
 }
 
 export interface Window {
@@ -152,13 +165,15 @@ export function holes(row: Row, list: Holes, { scale }: Window, says: string): v
 }
 
 /** A hatch over the pixels of several states of which one is doubtful; `y` and `h` of it. Pixels side by side are one piece. */
-export function doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) => Row | undefined, { scale }: Window, [y, h]: readonly [number, number]): void {
+export function* doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) => Row | undefined, { scale }: Window, [y, h]: readonly [number, number]): Steps<void> {
   const table = answer.table(name);
   const [pixels, bits] = [table.numbers('pixel'), table.numbers('doubt')];
   let last: { row: Row; piece: Piece & { tip: Tip }; bits: number } | null = null;
   for (let i = 0; i < table.rows; i++) {
-    const [row, pixel, doubt] = [rowOf(i), pixels[i] ?? 0, bits[i] ?? 0];
-    if (!row || !doubt) continue;
+    if (i % STEP_ROWS === 0) yield;
+    const [pixel, doubt] = [pixels[i] ?? 0, bits[i] ?? 0];
+    const row = doubt ? rowOf(i) : undefined;
+    if (!row) continue;
     if (last && last.row === row && last.bits === doubt && last.piece.x1 === pixel) {
       last.piece.x1 = pixel + 1;
       last.piece.tip.to = scale.offset(pixel + 1);
@@ -168,6 +183,37 @@ export function doubtfulPixels(answer: Answer, name: string, rowOf: (i: number) 
     const piece: Piece & { tip: Tip } = { x0: pixel, x1: pixel + 1, y, h, fill: null, look: 'hatch', tip };
     row.pieces.push(piece);
     last = { row, piece, bits: doubt };
+  }
+}
+
+/** Pixels of several states as a piece: all that a row has of them. */
+export function cellPiece(cells: Cells, pixels: number, { height }: Row): Piece {
+  return { x0: 0, x1: pixels, y: 0, h: height, fill: null, part: { cells, first: 0, last: pixels } };
+}
+
+/** The pixels of a piece, and where they lie. */
+export function rangeOf({ x0, x1, part }: Piece): CellRange | null {
+  return part && x1 > x0 && part.last > part.first ? { x0, x1, ...part } : null;
+}
+
+/** A piece cut to a part of it. */
+export function trimmed(piece: Piece, x0: number, x1: number): Piece {
+  const range = rangeOf(piece);
+  return range ? { ...piece, x0, x1, part: cut(range, x0, x1) } : { ...piece, x0, x1 };
+}
+
+/** Dots where most of a pixel is not known; pixels side by side are one piece. `y` and `h` of it. */
+export function dotted(row: Row, list: Uint32Array, pixels: ArrayLike<number>, unknown: ArrayLike<number>, [y, h]: readonly [number, number]): void {
+  let last = null as Piece | null;
+  for (const i of list) {
+    if (!((unknown[i] ?? 0) > 0.5)) continue;
+    const x0 = pixels[i] ?? 0;
+    if (last?.x1 === x0) {
+      last.x1 = x0 + 1;
+      continue;
+    }
+    last = { x0, x1: x0 + 1, y, h, fill: null, look: 'dots' };
+    row.pieces.push(last);
   }
 }
 

@@ -16,6 +16,11 @@ const SELECTED_BINS = 1000;
 export class Overview implements Part {
   private readonly canvas = byId<HTMLCanvasElement>('overview');
   private answer: Answer | null = null;
+  /** The bars, as they were drawn last, and what of. */
+  private readonly bars = document.createElement('canvas');
+  private barsOf: readonly unknown[] = [];
+  private colours: Palette | null = null;
+  private measured: number | null = null;
   /** Of the filter that is set. */
   private selected: Answer | null = null;
   private readonly reload = later(150, () => void this.loadSelected());
@@ -23,7 +28,10 @@ export class Overview implements Part {
   private drag: { from: number; grabbed: bigint | null } | null = null;
 
   constructor(private readonly app: App) {
-    new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement ?? this.canvas);
+    new ResizeObserver(() => {
+      this.measured = null;
+      this.draw();
+    }).observe(this.canvas.parentElement ?? this.canvas);
     this.canvas.addEventListener('pointerdown', (event) => this.press(event));
     this.canvas.addEventListener('pointermove', (event) => this.move(event));
     this.canvas.addEventListener('pointerup', () => (this.drag = null));
@@ -39,6 +47,7 @@ export class Overview implements Part {
   }
 
   repaint(): void {
+    this.colours = null;
     this.draw();
   }
 
@@ -74,7 +83,9 @@ export class Overview implements Part {
   }
 
   private get width(): number {
-    return Math.max(100, this.canvas.parentElement?.clientWidth ?? 0);
+    // To ask the browser for it makes it lay out the page at once.
+    this.measured ??= this.canvas.parentElement?.clientWidth ?? 0;
+    return Math.max(100, this.measured);
   }
 
   private get length(): number {
@@ -88,12 +99,11 @@ export class Overview implements Part {
   private paint(): void {
     const to = sharpen(this.canvas, this.width, HEIGHT);
     if (!to) return;
-    const colours = palette();
+    this.colours ??= palette();
+    const { colours } = this;
     to.clearRect(0, 0, this.width, HEIGHT);
-    // One scale for both: the share that is selected is seen.
-    const most = this.answer ? rates(this.answer).reduce((most, rate) => Math.max(most, rate), 0) : 0;
-    if (this.answer) this.bars(to, this.answer, colours, this.selected ? 'kern' : 'bar', most);
-    if (this.selected) this.bars(to, this.selected, colours, 'run', most);
+    this.drawBars(colours);
+    to.drawImage(this.bars, 0, 0, this.bars.width, this.bars.height, 0, 0, this.width, HEIGHT);
     const { from, to: until, a, b } = this.app.view;
     const [x0, x1] = [this.x(from), this.x(until)];
     to.fillStyle = colours.bg;
@@ -108,7 +118,21 @@ export class Overview implements Part {
     for (const { at } of this.app.marks) to.fillRect(this.x(at) - 2, 0, 5, 5);
   }
 
-  private bars(to: CanvasRenderingContext2D, answer: Answer, colours: Palette, fill: 'bar' | 'kern' | 'run', most: number): void {
+  /** They stay the same while the window moves. */
+  private drawBars(colours: Palette): void {
+    const now = [this.answer, this.selected, colours, this.width, this.length, this.app.whole.from, globalThis.devicePixelRatio];
+    if (now.every((one, at) => one === this.barsOf[at])) return;
+    this.barsOf = now;
+    const to = sharpen(this.bars, this.width, HEIGHT);
+    if (!to) return;
+    to.clearRect(0, 0, this.width, HEIGHT);
+    // One scale for both: the share that is selected is seen.
+    const most = this.answer ? rates(this.answer).reduce((most, rate) => Math.max(most, rate), 0) : 0;
+    if (this.answer) this.drawBarsOf(to, this.answer, colours, this.selected ? 'kern' : 'bar', most);
+    if (this.selected) this.drawBarsOf(to, this.selected, colours, 'run', most);
+  }
+
+  private drawBarsOf(to: CanvasRenderingContext2D, answer: Answer, colours: Palette, fill: 'bar' | 'kern' | 'run', most: number): void {
     const bins = answer.table('bins');
     const start = this.app.whole.from;
     const [begins, ends, all] = [bins.offsets('from', start), bins.offsets('to', start), rates(answer)];

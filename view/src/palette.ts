@@ -15,6 +15,20 @@ export function palette(): Palette {
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])) as Palette;
 }
 
+/** The colours as words of four bytes, as pixels of an image have them. */
+export function words(to: CanvasRenderingContext2D, colours: Palette): Record<ColourName, number> {
+  const bytes = new Uint8ClampedArray(4);
+  const word = (colour: string): number => {
+    // The canvas writes every opaque colour as #rrggbb.
+    to.fillStyle = '#000';
+    to.fillStyle = colour;
+    const [, r = '0', g = '0', b = '0'] = /^#(..)(..)(..)$/.exec(String(to.fillStyle)) ?? [];
+    bytes.set([parseInt(r, 16), parseInt(g, 16), parseInt(b, 16), 255]);
+    return new Uint32Array(bytes.buffer)[0] ?? 0;
+  };
+  return Object.fromEntries(NAMES.map((name) => [name, word(colours[name])])) as Record<ColourName, number>;
+}
+
 /** FNV-1a of a name, modulo 8: which of the colours of identity it has. */
 export function identity(name: string): number {
   let hash = 2166136261;

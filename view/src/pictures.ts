@@ -4,13 +4,15 @@
 
 import type { App } from './app.js';
 import type { Answer } from './columns.js';
-import { cpuRows } from './cpus.js';
+import { cpuSteps } from './cpus.js';
+import { turns } from './dom.js';
 import { spansOf } from './flame.js';
 import { type Member, foldedOf, groupRow, groupsOf } from './groups.js';
 import { type Row, frame } from './layout.js';
-import { spanRows } from './spans.js';
+import { spanSteps } from './spans.js';
+import { type Steps, finished, inParts } from './steps.js';
 import { type Picture, STRIPPED_MIN, extended, renewalLength, stripLength, stripPixels } from './strips.js';
-import { threadRows } from './threads.js';
+import { threadSteps } from './threads.js';
 import { duration } from './time.js';
 import type { View } from './view.js';
 
@@ -19,6 +21,9 @@ const THREADS_MAX = 100;
 const LATE_NS = 1_000_000;
 /** Records that are read at most for spans that nobody chose. */
 const SPAN_RECORDS = 2_000_000;
+
+/** Layout takes so much of a frame, ms. */
+const LAYOUT_MS = 2;
 
 /** A stretch that is followed is read from so long before it on, to find spans that began earlier, ns. */
 const SPAN_LEAD_NS = 500_000_000;
@@ -51,6 +56,14 @@ interface Asked {
   pixels: number;
 }
 
+/** Threads that get a row, what stands behind their names, and whose they are; `total`: with those that get none. */
+interface Listed {
+  tids: number[];
+  details: Map<number, string>;
+  members: Map<number, Member>;
+  total: number;
+}
+
 export class Pictures {
   readonly sections: Record<Which, Section> = { cpus: section('CPUs'), threads: section('Threads'), spans: section('Spans') };
   /** Threads that have a row in any case, above all others. */
@@ -61,6 +74,7 @@ export class Pictures {
   private members: ReadonlyMap<number, Member> = new Map();
   /** What the whole windows were asked with, and up to where; whether they are being asked for again, and from when on. */
   private about = '';
+  private newest: Asked | null = null;
   private wholeTo = 0n;
   private isRenewing = false;
   private renewAfter = 0;
@@ -88,7 +102,8 @@ export class Pictures {
   private asked(): Asked {
     const { view } = this.app;
     [this.about, this.wholeTo] = [this.aboutOf(view), view.to];
-    return { from: view.from, to: view.to, pixels: Math.min(8192, Math.round(this.width())) };
+    this.newest = { from: view.from, to: view.to, pixels: Math.min(8192, Math.round(this.width())) };
+    return this.newest;
   }
 
   /** What stretches must have in common with the picture that they extend. */
@@ -134,13 +149,16 @@ export class Pictures {
         if (!listed) return;
         const answer = listed.tids.length ? await this.question(which, '', at, listed.tids) : null;
         if (!answer && listed.tids.length) return;
-        ({ total, tids: this.tids, details: this.details, members: this.members } = listed);
-        this.take(section, answer ? this.pictureOf(which, answer, at.pixels) : { rows: [], ...at }, false);
+        const picture = answer ? await this.madeOf(which, answer, at, listed) : { rows: [], ...at };
+        if (!picture) return;
+        ({ total, tids: this.tids } = listed);
+        this.take(section, picture, false);
         section.note = '';
       } else {
         const answer = await this.question(which, '', at, []);
-        if (!answer) return;
-        this.take(section, this.pictureOf(which, answer, at.pixels), true);
+        const picture = answer && (await this.madeOf(which, answer, at, null));
+        if (!picture) return;
+        this.take(section, picture, true);
         section.isFed = which === 'cpus' || ((answer.head.info['spans'] as string[] | undefined)?.length ?? 0) > 0;
         section.note = answer.head.notes.join(' ');
       }
@@ -152,6 +170,20 @@ export class Pictures {
     this.onChange();
   }
 
+  /** The picture of a whole window, made little by little; null where the window was asked for again meanwhile. What is followed is made at once. */
+  private async madeOf(which: Which, answer: Answer, at: Asked, listed: Listed | null): Promise<Picture | null> {
+    if (listed) ({ details: this.details, members: this.members } = listed);
+    const steps = this.pictureOf(which, answer, at.pixels);
+    if (this.app.isFollowing) return finished(steps);
+    const goOn = async (): Promise<boolean> => {
+      await turns.take();
+      return this.newest === at;
+    };
+    const picture = await inParts(steps, { goOn, clock: () => performance.now(), most_ms: LAYOUT_MS });
+    // Its rows are put in their places in a frame of its own.
+    return picture && (await goOn()) ? picture : null;
+  }
+
   /** A whole picture has come. What came while it was on its way stays until the next stretch, which begins at its end. */
   private take(section: Section, fresh: Picture, mayAdd: boolean): void {
     const before = this.app.isFollowing ? section.picture : null;
@@ -161,7 +193,7 @@ export class Pictures {
   }
 
   /** Finds the threads that get a row; null where that was asked again meanwhile. */
-  private async list(at: Asked): Promise<{ tids: number[]; details: Map<number, string>; members: Map<number, Member>; total: number } | null> {
+  private async list(at: Asked): Promise<Listed | null> {
     const { app } = this;
     const { by, match } = app.view;
     const list = await app.client.ask('threads', 'threads', { from: app.at(at.from), to: app.at(at.to), by, match, limit: THREADS_MAX });
@@ -189,7 +221,7 @@ export class Pictures {
     try {
       const answer = await this.question(which, '+', { from, to, pixels }, this.tids);
       if (!answer || !this.app.isFollowing) return;
-      const strip = this.pictureOf(which, answer, pixels);
+      const strip = finished(this.pictureOf(which, answer, pixels));
       // A whole window that came meanwhile is better up to its end, and the next stretch begins there.
       const isOld = section.answers !== answers && section.strip !== null && section.strip > strip.from;
       section.picture = extended(section.picture, isOld && section.strip !== null ? section.strip : strip.from, strip, which !== 'threads');
@@ -215,17 +247,17 @@ export class Pictures {
     }
   }
 
-  private pictureOf(which: Which, answer: Answer, asked: number): Picture {
+  private *pictureOf(which: Which, answer: Answer, asked: number): Steps<Picture> {
     // A saved answer has as many pixels as it was saved with, and one on a grid as many as fit.
     const pixels = Number(answer.head.info['pixels'] ?? asked);
-    const rows = which === 'cpus' ? cpuRows(answer, pixels) : which === 'spans' ? spanRows(answer, pixels) : this.inGroups(answer, pixels);
+    const rows = yield* which === 'cpus' ? cpuSteps(answer, pixels) : which === 'spans' ? spanSteps(answer, pixels) : this.inGroups(answer, pixels);
     const [from, to] = frame(answer);
     return { rows, from: BigInt(from), to: BigInt(to), pixels };
   }
 
   /** Rows of threads below the heads of their processes; of folded ones the head only. */
-  private inGroups(answer: Answer, pixels: number): Row[] {
-    const rows = threadRows(answer, pixels, (tid) => this.details.get(tid) ?? '');
+  private *inGroups(answer: Answer, pixels: number): Steps<Row[]> {
+    const rows = yield* threadSteps(answer, pixels, (tid) => this.details.get(tid) ?? '');
     if (this.app.view.groups === 'off') return rows;
     const byTid = new Map(rows.map((row) => [row.tid, row]));
     const folded = foldedOf(this.app.view.folded);

@@ -3,11 +3,19 @@
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { add, byId, clean, el, later } from './dom.js';
+import { add, byId, clean, el, later, turns } from './dom.js';
+import { type Steps, inParts } from './steps.js';
 import { duration, grouped } from './time.js';
 import { type View, looking } from './view.js';
 
 const PAGE = 200;
+/** Of a new window: what can be seen, and some more. While the window moves a table is thrown away again and again. */
+const FIRST_PAGE = 60;
+/** px below what is seen: rows that are nearer are asked for. */
+const NEAR = 400;
+/** Rows are made for so long in a frame, ms, so many at a time. */
+const ROWS_MS = 2;
+const STEP_ROWS = 10;
 
 /** Columns, by their names in the address. */
 export const COLUMNS = {
@@ -51,6 +59,8 @@ export class Records implements Part {
   /** The rows that are there are of another window: they stay until there are new ones. */
   private isFresh = false;
   private readonly reload = later(120, () => void this.restart());
+  /** Looks where the end is when the browser has laid out the page: to ask for it makes the browser do that at once. */
+  private readonly end: IntersectionObserver;
 
   constructor(private readonly app: App) {
     const choose = el('details', 'columns', el('summary', '', 'Columns'), this.choice);
@@ -61,7 +71,7 @@ export class Records implements Part {
       add(this.choice, el('label', '', box, COLUMNS[name].head));
     }
     this.box.append(choose, el('table', 'rec', el('thead', '', this.head), this.body), this.note);
-    this.box.addEventListener('scroll', () => this.moreIfNear());
+    this.end = new IntersectionObserver((seen) => this.moreIfNear(seen.at(-1)?.isIntersecting === true), { root: this.box, rootMargin: `0px 0px ${NEAR}px 0px` });
     this.body.addEventListener('keydown', (event) => this.press(event));
     this.body.addEventListener('focusin', (event) => event.target instanceof HTMLTableRowElement && this.reach(event.target));
   }
@@ -103,11 +113,14 @@ export class Records implements Part {
     row.tabIndex = 0;
   }
 
-  /** Also behind an answer: who scrolls while it is on its way is at the end already, and no event follows. */
-  private moreIfNear(): void {
-    const { clientHeight, scrollHeight, scrollTop } = this.box;
-    const isNear = clientHeight > 0 && scrollTop + clientHeight > scrollHeight - 400;
+  private moreIfNear(isNear: boolean): void {
     if (isNear && this.hasMore && !this.isLoading) void this.more();
+  }
+
+  /** The observer tells where the end is now, and when that changes: who has scrolled while an answer was on its way is there already. */
+  private watch(): void {
+    this.end.unobserve(this.note);
+    this.end.observe(this.note);
   }
 
   private async restart(): Promise<void> {
@@ -126,8 +139,13 @@ export class Records implements Part {
     let isShown = false;
     this.isLoading = true;
     try {
-      const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: PAGE, filter: filter || null });
-      if (answer) this.show(answer);
+      const answer = await app.client.ask('records', 'records', { from: app.at(begin), to: app.at(to), row: this.rows, limit: this.rows ? PAGE : FIRST_PAGE, filter: filter || null });
+      const goOn = async (): Promise<boolean> => {
+        await turns.take();
+        // A newer one was asked for meanwhile.
+        return request === this.requests;
+      };
+      if (answer && (await inParts(this.show(answer), { goOn, clock: () => performance.now(), most_ms: ROWS_MS })) === null) return;
       isShown = answer !== null && answer.table('records').rows > 0;
     } catch (error) {
       this.note.textContent = error instanceof Error ? error.message : String(error);
@@ -135,34 +153,40 @@ export class Records implements Part {
     } finally {
       // A newer one may be on its way, for which this one was given up.
       if (request === this.requests) this.isLoading = false;
-      if (isShown) this.moreIfNear();
+      if (isShown) this.watch();
     }
   }
 
-  private show(answer: Answer): void {
+  /** Makes rows little by little, and shows them all at once: until then those of before stay. */
+  private *show(answer: Answer): Steps<true> {
     const [records, losses] = [answer.table('records'), answer.table('losses')];
     const columns = columnsOf(this.app.view.columns);
-    const isFresh = this.isFresh;
-    const hadFocus = isFresh && this.body.contains(document.activeElement);
-    if (isFresh) {
-      this.body.replaceChildren();
-      this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
-    }
-    this.isFresh = false;
+    const made: HTMLElement[] = [];
     let loss = 0;
     for (let i = 0; i <= records.rows; i++) {
-      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) this.body.append(lossRow(answer, loss, columns.length));
-      if (i < records.rows) this.body.append(this.row(answer, i, columns));
+      if (i % STEP_ROWS === STEP_ROWS - 1) yield;
+      for (; loss < losses.rows && (losses.number('before', loss) ?? 0) <= i; loss++) made.push(lossRow(answer, loss, columns.length));
+      if (i < records.rows) made.push(this.row(answer, i, columns));
     }
-    const first = isFresh ? this.body.rows[0] : undefined;
-    if (first) {
-      first.tabIndex = 0;
-      if (hadFocus) first.focus({ preventScroll: true });
-    }
+    if (this.isFresh) this.begin(made, columns);
+    else this.body.append(...made);
     this.rows += records.rows;
     this.hasMore = answer.head.info['has_more'] === true;
     this.note.className = 'note';
     this.note.textContent = this.rows ? (this.hasMore ? '' : `${grouped(this.rows)} records to the end of the window`) : 'no record in this window';
+    return true;
+  }
+
+  /** The first rows of another window, instead of those that are there. */
+  private begin(made: readonly HTMLElement[], columns: readonly ColumnName[]): void {
+    const hadFocus = this.body.contains(document.activeElement);
+    this.body.replaceChildren(...made);
+    this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
+    this.isFresh = false;
+    const first = this.body.rows[0];
+    if (!first) return;
+    first.tabIndex = 0;
+    if (hadFocus) first.focus({ preventScroll: true });
   }
 
   private row(answer: Answer, i: number, columns: readonly ColumnName[]): HTMLElement {

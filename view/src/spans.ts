@@ -4,6 +4,7 @@
 import type { Answer } from './columns.js';
 import { type Row, SPAN_LEVEL, type Window, doubts, holes, kind, named, window } from './layout.js';
 import { Losses } from './losses.js';
+import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** px at the end of a span that has not ended. */
 const OPEN_MARK = 8;
@@ -16,6 +17,11 @@ interface Known {
 
 /** Rows of spans, from an answer to `slices`: one for each thread; of spans by key one for each key. */
 export function spanRows(answer: Answer, pixels: number): Row[] {
+  return finished(spanSteps(answer, pixels));
+}
+
+/** The same, little by little. */
+export function* spanSteps(answer: Answer, pixels: number): Steps<Row[]> {
   const known: Known = { rows: new Map(), processes: new Map() };
   const spans = (answer.head.info['spans'] as string[] | undefined) ?? [];
   const nameOf = (span: number | null): string => spanName(spans[span ?? 0] ?? '?');
@@ -30,6 +36,7 @@ export function spanRows(answer: Answer, pixels: number): Row[] {
   const slices = answer.table('slices');
   const [begins, ends] = [slices.offsets('from', from), slices.offsets('to', from)];
   for (let i = 0; i < slices.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const [tid, span] = [slices.number('tid', i) ?? -1, slices.number('span', i)];
     const of = slices.number('by_key', i) === 1 ? ofKey(span, slices.text('key', i)) : ofThread(tid, slices.text('name', i));
     const [begin = 0, end = 0, level] = [begins[i], ends[i], slices.number('level', i) ?? 0];
@@ -50,6 +57,7 @@ export function spanRows(answer: Answer, pixels: number): Row[] {
   const merged = answer.table('merged');
   const widths = merged.numbers('pixels');
   for (let i = 0; i < merged.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const span = merged.number('span', i);
     const of = span === null ? ofThread(merged.number('tid', i) ?? -1, null) : ofKey(span, merged.text('key', i));
     const [x0, level, count] = [merged.number('pixel', i) ?? 0, merged.number('level', i) ?? 0, merged.number('count', i) ?? 0];

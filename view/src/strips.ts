@@ -2,7 +2,7 @@
 // The picture of a trace that is being written, put together of stretches: a whole window is asked for now and then, and
 // between two of these only what came since. Pure.
 
-import type { Piece, Row } from './layout.js';
+import { type Piece, type Row, trimmed } from './layout.js';
 
 /** The picture of one answer, or of several that follow each other. */
 export interface Picture {
@@ -78,7 +78,7 @@ function joined(row: Row, added: Row | null, seam: Seam): Row {
   for (const piece of row.pieces) {
     if (piece.x0 >= edge) continue;
     if (piece.tip && piece.x1 >= edge - NEAR) open.set(nameOf(piece, piece.tip.from), pieces.length);
-    pieces.push(piece.x1 > edge ? { ...piece, x1: edge } : piece);
+    pieces.push(piece.x1 > edge ? trimmed(piece, piece.x0, edge) : piece);
   }
   const late = row.late.filter((x) => x < edge);
   if (!added) return { ...row, pieces, late };
@@ -99,7 +99,8 @@ function nameOf(piece: Piece, from: number): string {
 }
 
 function moved(piece: Piece, { edge, scale, shift, offset }: Seam): Piece {
-  const there: Piece = { ...piece, x0: Math.max(edge, piece.x0 * scale + shift), x1: piece.x1 * scale + shift };
+  const all: Piece = { ...piece, x0: piece.x0 * scale + shift, x1: piece.x1 * scale + shift };
+  const there = all.x0 < edge ? trimmed(all, edge, all.x1) : all;
   if (piece.tip) there.tip = { ...piece.tip, from: piece.tip.from + offset, to: piece.tip.to + offset };
   return there;
 }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Rows of threads: what they did and why, and system calls below. Pure.
 
+import { type Stack, rowsBy } from './cells.js';
 import type { Answer, Table } from './columns.js';
-import { BASELINE, type Piece, type Row, STACKED, STATES, STATE_LOOKS, type State, THREAD_ROW, TOP, type Window, doubtfulPixels, doubts, holes, named, window } from './layout.js';
+import { BASELINE, type Piece, type Row, STACKED, STATES, STATE_LOOKS, type State, THREAD_ROW, TOP, type Window, cellPiece, doubtfulPixels, doubts, dotted, holes, named, window } from './layout.js';
+import type { ColourName } from './palette.js';
 import { Losses, within } from './losses.js';
+import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** Rows of threads, from an answer to `states`. `detail` says what stands behind a name. */
 export function threadRows(answer: Answer, pixels: number, detail: (tid: number) => string): Row[] {
+  return finished(threadSteps(answer, pixels, detail));
+}
+
+/** The same, little by little. */
+export function* threadSteps(answer: Answer, pixels: number, detail: (tid: number) => string): Steps<Row[]> {
   const rows = new Map<number, Row>();
   const all = answer.table('rows');
   for (let i = 0; i < all.rows; i++) {
@@ -14,20 +22,22 @@ export function threadRows(answer: Answer, pixels: number, detail: (tid: number)
     rows.set(tid, { key: `tid${tid}`, title: named(all.text('name', i), tid), detail: detail(tid), tid, height: THREAD_ROW, pieces: [], late: [] });
   }
   const at = window(answer, pixels);
-  stateMixed(answer.table('mixed'), rows);
-  doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
-  stateSpans(answer, rows, at);
-  calls(answer, rows, at);
+  stateMixed(answer.table('mixed'), rows, pixels);
+  yield;
+  yield* doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
+  yield* stateSpans(answer, rows, at);
+  yield* calls(answer, rows, at, pixels);
   const late = answer.table('late');
   const begins = late.offsets('from', at.from);
   for (let i = 0; i < late.rows; i++) rows.get(late.number('tid', i) ?? -1)?.late.push(at.scale.x(begins[i] ?? 0));
   return [...rows.values()];
 }
 
-function stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
+function* stateSpans(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): Steps<void> {
   const [spans, losses] = [answer.table('spans'), new Losses(answer)];
   const [begins, ends] = [spans.offsets('from', from), spans.offsets('to', from)];
   for (let i = 0; i < spans.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const tid = spans.number('tid', i) ?? -1;
     const state = STATES[spans.number('state', i) ?? 0] ?? 'unknown';
     const row = rows.get(tid);
@@ -77,6 +87,11 @@ function because(spans: Table, i: number, state: State): string {
   }
 }
 
+/** What a state looks like among others in a pixel. */
+function stackFill(state: State): ColourName | null {
+  return state === 'woken' ? 'wok' : STATE_LOOKS[state].fill;
+}
+
 /** Shares of states, in the order of `STACKED`, from the baseline up. */
 export function stack(row: Row, x0: number, x1: number, shares: readonly number[]): void {
   let sum = 0;
@@ -84,27 +99,35 @@ export function stack(row: Row, x0: number, x1: number, shares: readonly number[
     const share = shares[number] ?? 0;
     const [bottom, top] = [Math.round(sum * 18), Math.round((sum + share) * 18)];
     sum += share;
-    if (top > bottom) row.pieces.push({ x0, x1, y: BASELINE - top, h: top - bottom, fill: state === 'woken' ? 'wok' : STATE_LOOKS[state].fill });
+    if (top > bottom) row.pieces.push({ x0, x1, y: BASELINE - top, h: top - bottom, fill: stackFill(state) });
   });
 }
 
-function stateMixed(mixed: Table, rows: Map<number, Row>): void {
-  const pixels = mixed.numbers('pixel');
-  const shares = STACKED.map((state) => mixed.numbers(state));
+function stateMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void {
+  const places = mixed.numbers('pixel');
+  const layers = STACKED.map((state) => ({ shares: mixed.numbers(state), fill: stackFill(state) ?? 'ink3' }));
+  const stack: Stack = { y: BASELINE, h: 18, isHanging: false, least: 0, layers };
   const unknown = mixed.numbers('unknown');
-  for (let i = 0; i < mixed.rows; i++) {
-    const row = rows.get(mixed.number('tid', i) ?? -1);
+  for (const [tid, list] of rowsBy(mixed.numbers('tid'), places)) {
+    const row = rows.get(tid);
     if (!row) continue;
-    const x0 = pixels[i] ?? 0;
-    stack(row, x0, x0 + 1, shares.map((share) => share[i] ?? 0));
-    if ((unknown[i] ?? 0) > 0.5) row.pieces.push({ x0, x1: x0 + 1, y: TOP, h: 18, fill: null, look: 'dots' });
+    row.pieces.push(cellPiece({ rows: list, pixels: places, stacks: [stack] }, pixels, row));
+    dotted(row, list, places, unknown, [TOP, 18]);
   }
 }
 
-function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window): void {
+function* calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window, pixels: number): Steps<void> {
+  const mixed = answer.table('calls_mixed');
+  const places = mixed.numbers('pixel');
+  const stack: Stack = { y: BASELINE + 11, h: 10, isHanging: false, least: 1, layers: [{ shares: mixed.numbers('share'), fill: 'sys' }] };
+  for (const [tid, list] of rowsBy(mixed.numbers('tid'), places)) {
+    const row = rows.get(tid);
+    row?.pieces.push(cellPiece({ rows: list, pixels: places, stacks: [stack] }, pixels, row));
+  }
   const table = answer.table('calls');
   const [begins, ends] = [table.offsets('from', from), table.offsets('to', from)];
   for (let i = 0; i < table.rows; i++) {
+    if (i % STEP_ROWS === 0) yield;
     const tid = table.number('tid', i) ?? -1;
     const row = rows.get(tid);
     if (!row) continue;
@@ -115,12 +138,5 @@ function calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window):
     const box = { x0: scale.x(begin), x1: scale.x(end), y: BASELINE + 1, h: 10 };
     row.pieces.push({ ...box, fill: 'sys', label: name, ink: 'sysink', tip: { text: `${text}${doubt && `, doubtful: ${doubt}`}`, from: begin, to: end, tid } });
     if (doubt) row.pieces.push({ ...box, fill: null, look: 'hatch' });
-  }
-  const mixed = answer.table('calls_mixed');
-  const [pixels, shares] = [mixed.numbers('pixel'), mixed.numbers('share')];
-  for (let i = 0; i < mixed.rows; i++) {
-    const x0 = pixels[i] ?? 0;
-    const h = Math.max(1, Math.round((shares[i] ?? 0) * 10));
-    rows.get(mixed.number('tid', i) ?? -1)?.pieces.push({ x0, x1: x0 + 1, y: BASELINE + 11 - h, h, fill: 'sys' });
   }
 }

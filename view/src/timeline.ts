@@ -5,19 +5,28 @@
 import type { App, Part } from './app.js';
 import { RULER, Axis } from './axis.js';
 import type { Shown } from './copy.js';
-import { byId, later, onFrame } from './dom.js';
+import { byId, later, onFrame, turns } from './dom.js';
 import { Painter, type Place, sharpen } from './draw.js';
 import { GROUP_ROW, toggled } from './groups.js';
 import { type Action, type Label, Labels } from './labels.js';
 import { type Piece, type Row, pieceAt } from './layout.js';
-import { type Palette, palette } from './palette.js';
+import { palette } from './palette.js';
 import { Pictures, SECTIONS, type Which } from './pictures.js';
 import type { Picture } from './strips.js';
+import { type TileLine, type TileWindow, Tiles } from './tiles.js';
 import { duration } from './time.js';
 import { type View, around, moved, zoomed } from './view.js';
 
 const LABELS = 208;
 const SECTION = 20;
+/** Rows are drawn anew for so long in a frame, ms: what is left comes with the next one. Of a trace that is being written
+ * each picture is new, and is wanted at once. */
+const MOVING_MS = 2;
+const STANDING_MS = 5;
+const FOLLOWING_MS = 12;
+/** A window that did not move for so long stands still: all rows are drawn as sharp as they can be, ms. */
+const STILL_MS = 120;
+
 /** Where things are, for who draws over the rows. */
 export interface Surface {
   x: (at: bigint) => number;
@@ -45,7 +54,13 @@ export class Timeline implements Part {
   private readonly pictures: Pictures;
   private lines: Line[] = [];
   private painter: Painter | null = null;
-  private readonly draw = onFrame(() => this.paint());
+  private readonly tiles = new Tiles();
+  private readonly draw = onFrame((frame) => this.paint(frame));
+  private readonly drawStill = later(STILL_MS, this.draw);
+  private movedAt = -Infinity;
+  /** Of the box. To ask the browser for it makes it lay out the page at once. */
+  private size: { width: number; height: number } | null = null;
+  private scroll = 0;
   private readonly ask = later(60, () => void this.pictures.load());
   private drag: { x: number; from: bigint; to: bigint; isStretch: boolean; moved: boolean } | null = null;
   private stretch: { from: number; to: number } | null = null;
@@ -66,7 +81,10 @@ export class Timeline implements Part {
     this.canvas = byId<HTMLCanvasElement>(`${prefix}plot`);
     this.ruler = byId<HTMLCanvasElement>(`${prefix}ruler`);
     new ResizeObserver(() => this.resized()).observe(this.box);
-    this.box.addEventListener('scroll', this.draw);
+    this.box.addEventListener('scroll', () => {
+      this.scroll = this.box.scrollTop;
+      this.draw();
+    });
     this.canvas.addEventListener('wheel', (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener('pointerdown', (event) => this.press(event));
     this.canvas.addEventListener('pointermove', (event) => this.move(event));
@@ -80,6 +98,11 @@ export class Timeline implements Part {
 
   changed(view: View, before: View | null): void {
     if (view.page !== 'timeline') return;
+    if (before?.page !== 'timeline') this.size = null;
+    if (before?.from !== view.from || before.to !== view.to) {
+      this.movedAt = performance.now();
+      this.drawStill();
+    }
     this.draw();
     const isSame = before && before.page === 'timeline' && before.from === view.from && before.to === view.to;
     const isGrouped = before?.groups === view.groups && before.folded === view.folded && before.spans === view.spans && before.rows === view.rows;
@@ -94,6 +117,7 @@ export class Timeline implements Part {
   /** The theme has changed. */
   repaint(): void {
     this.painter = null;
+    this.tiles.forget();
     this.draw();
   }
 
@@ -104,10 +128,19 @@ export class Timeline implements Part {
   }
 
   private get width(): number {
-    return Math.max(100, this.box.clientWidth - LABELS);
+    return Math.max(100, this.measured().width - LABELS);
+  }
+
+  private measured(): { width: number; height: number } {
+    if (!this.size) {
+      this.size = { width: this.box.clientWidth, height: this.box.clientHeight };
+      this.scroll = this.box.scrollTop;
+    }
+    return this.size;
   }
 
   private resized(): void {
+    this.size = null;
     this.draw();
     if (this.app.view.page === 'timeline') this.ask();
   }
@@ -172,33 +205,17 @@ export class Timeline implements Part {
     return { a, b: Number(picture.from - from) * perNs, left: 0, right: this.width };
   }
 
-  private paint(): void {
+  private paint(frame: number): void {
     if (this.app.view.page !== 'timeline') return;
-    const height = this.box.clientHeight;
+    const { height } = this.measured();
     const to = sharpen(this.canvas, this.width, height);
     if (!to) return;
     this.painter ??= new Painter(to, palette(), getComputedStyle(document.body).fontFamily);
     const { colours } = this.painter;
     to.clearRect(0, 0, this.width, height);
-    const scroll = this.box.scrollTop;
+    const { scroll } = this;
     this.axis.grid(to, height, colours);
-    for (const line of this.lines) {
-      const top = line.top - scroll;
-      if (top + line.height < 0 || top > height) continue;
-      if ('row' in line) {
-        if (line.row.tid !== null && line.row.tid === this.app.view.tid) {
-          to.fillStyle = colours.selrow;
-          to.fillRect(0, top, this.width, line.height);
-        }
-        this.painter.row(line.row, top, this.place(line.picture));
-      } else {
-        to.fillStyle = colours.panel;
-        to.fillRect(0, top, this.width, line.height);
-        this.painter.words(line.remark, 8, top + 14, this.width - 16);
-      }
-      to.fillStyle = colours.grid;
-      to.fillRect(0, top + line.height - 1, this.width, 1);
-    }
+    const isWhole = this.paintRows(to, this.painter, scroll, height, frame);
     const placed = (key: string): number | null => {
       const top = this.tops.get(key);
       return top === undefined ? null : top - scroll + 2;
@@ -206,10 +223,42 @@ export class Timeline implements Part {
     const on: Surface = { x: (at) => this.x(at), y: (tid) => placed(`tid${tid}`), cpu: (cpu) => placed(`cpu${cpu}`), width: this.width };
     for (const overlay of this.overlays) overlay.draw(to, on);
     this.marks(to, height);
-    this.paintRuler(colours);
+    this.paintRuler(this.painter);
     const ends = SECTIONS.map((which) => this.pictures.sections[which].picture).flatMap((picture) => (picture?.rows.length ? [picture.to] : []));
+    if (!isWhole) this.draw();
     // Up to there all rows are drawn.
-    if (ends.length) this.app.onPainted(ends.reduce((least, to) => (to < least ? to : least)));
+    else if (ends.length) this.app.onPainted(ends.reduce((least, to) => (to < least ? to : least)));
+  }
+
+  /** The lines that are to be seen. Whether each row is drawn as it should be, and not only as it was before. */
+  private paintRows(to: CanvasRenderingContext2D, painter: Painter, scroll: number, height: number, frame: number): boolean {
+    const { colours } = painter;
+    const { from, to: until, tid } = this.app.view;
+    const shown = this.lines.filter((line) => line.top + line.height >= scroll && line.top <= scroll + height);
+    const rows: TileLine[] = [];
+    for (const line of shown) {
+      const top = line.top - scroll;
+      if (!('row' in line)) {
+        to.fillStyle = colours.panel;
+        to.fillRect(0, top, this.width, line.height);
+        continue;
+      }
+      if (line.row.tid !== null && line.row.tid === tid) {
+        to.fillStyle = colours.selrow;
+        to.fillRect(0, top, this.width, line.height);
+      }
+      rows.push({ row: line.row, top, place: () => this.place(line.picture) });
+    }
+    const window: TileWindow = { from, to: until, width: this.width };
+    const isMoving = performance.now() - this.movedAt < STILL_MS && !this.app.isFollowing;
+    // An answer was taken in this frame: that is enough of work.
+    const most_ms = this.app.isFollowing ? FOLLOWING_MS : turns.frame === frame ? 0 : isMoving ? MOVING_MS : STANDING_MS;
+    const isWhole = this.tiles.draw(to, rows, { window, isMoving, most_ms }, painter);
+    painter.aim(to);
+    for (const line of shown) if (!('row' in line)) painter.words(line.remark, 8, line.top - scroll + 14, this.width - 16);
+    to.fillStyle = colours.grid;
+    for (const { top, height: h } of shown) to.fillRect(0, top - scroll + h - 1, this.width, 1);
+    return isWhole;
   }
 
   private get axis(): Axis {
@@ -241,9 +290,9 @@ export class Timeline implements Part {
     }
   }
 
-  private paintRuler(colours: Palette): void {
+  private paintRuler({ colours, family }: Painter): void {
     const to = sharpen(this.ruler, this.width, RULER);
-    if (to) this.axis.ruler(to, colours, this.app.marks);
+    if (to) this.axis.ruler(to, colours, family, this.app.marks);
   }
 
   private wheel(event: WheelEvent): void {
@@ -284,6 +333,7 @@ export class Timeline implements Part {
     const stretch = this.stretch;
     this.stretch = null;
     if (!drag) return;
+    if (drag.moved) this.app.note();
     if (stretch) this.app.go({ ...this.app.view, from: this.time(stretch.from), to: this.time(stretch.to) });
     else if (!drag.moved) this.select(event);
   }

@@ -5,10 +5,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { address } from '../src/api.js';
+import { type Box, boxesOf } from '../src/cells.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
-import { STATES, pieceAt } from '../src/layout.js';
+import { type Row, STATES, pieceAt, rangeOf } from '../src/layout.js';
 import { hasKey } from '../src/flame.js';
+import { identity } from '../src/palette.js';
 import { spanName, spanRows } from '../src/spans.js';
 import { threadRows } from '../src/threads.js';
 import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/time.js';
@@ -114,6 +116,12 @@ test('addresses of questions', () => {
   assert.equal(address('slices', { span: ['a,b', 'c,d'] }), 'q/slices?span=a%2Cb&span=c%2Cd');
 });
 
+/** What is drawn of pixels of several states. */
+const boxes = (row: Row): Box[] => row.pieces.flatMap((piece) => {
+  const range = rangeOf(piece);
+  return range ? boxesOf(range) : [];
+});
+
 const LOSSES = { from: ['i64', [600n]], to: ['i64', [700n]], cpu: ['u32', [0]], records: ['u64', [12]], packets: ['u64', [0]], process: ['u32', [null]], count: ['u32', [1]] } as const;
 
 test('rows of CPUs have threads, holes and doubts where they are', () => {
@@ -142,7 +150,7 @@ test('rows of CPUs have threads, holes and doubts where they are', () => {
   assert.equal(pieceAt(first, 30, 8), null, 'idle is empty');
   const hole = pieceAt(first, 65, 10);
   assert.ok(hole?.look === 'hole' && hole.tip?.text.includes('12 lost'));
-  assert.deepEqual(second.pieces.map(({ x0, x1, h }) => [x0, x1, h]), [[40, 41, 8]]);
+  assert.deepEqual(boxes(second).map(({ x0, x1, y, h, fill }) => [x0, x1, y, h, fill]), [[40, 41, 10, 8, `h${identity('other')}`]]);
 });
 
 test('rows of threads show height and reason, and shares add up', () => {
@@ -167,8 +175,7 @@ test('rows of threads show height and reason, and shares add up', () => {
   assert.equal(pieceAt(row, 10, 12)?.tip?.text, 'servo[7]: preempted by vision[9]');
   assert.ok(pieceAt(row, 15, 25)?.tip?.text.includes('read returned -11'));
   assert.deepEqual(row.late, [0]);
-  const stacked = row.pieces.filter((piece) => piece.x0 === 99);
-  assert.deepEqual(stacked.map(({ y, h }) => [y, h]), [[11, 9], [2, 9]]);
+  assert.deepEqual(boxes(row).map(({ x0, x1, y, h, fill }) => [x0, x1, y, h, fill]), [[99, 100, 11, 9, 'run'], [99, 100, 2, 9, 'pre']]);
   assert.equal(pieceAt(row, 70, 12), null, 'a thread that does not exist is not drawn');
 });
 

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { Piece, Row } from '../src/layout.js';
+import { boxesOf } from '../src/cells.js';
+import { type Piece, type Row, cellPiece, rangeOf } from '../src/layout.js';
 import { type Picture, extended, renewalLength, stripLength, stripPixels } from '../src/strips.js';
 
 /** A row of pieces: from, to in pixels, and what it was since when, ns after the picture's begin. */
@@ -83,6 +84,26 @@ test('marks of late waits stay once, and a row is as high as its highest part', 
   const newer = picture(90, 120, [{ ...row('a'), late: [2, 9, 20], height: 50 }]);
   const [both] = extended(old, 95n, newer, false).rows;
   assert.deepEqual([both?.late, both?.height], [[5, 99, 110], 50]);
+});
+
+test('pixels of several states are cut at the seam, and go on behind it', () => {
+  /** Each pixel that is named runs for all of its time. */
+  const mixed = (pixels: number[], all: number): Row => {
+    const of = row('a');
+    const stack = { y: 20, h: 18, isHanging: false, least: 0, layers: [{ shares: pixels.map(() => 1), fill: 'run' as const }] };
+    of.pieces.push(cellPiece({ rows: Uint32Array.from(pixels.keys()), pixels, stacks: [stack] }, all, of));
+    return of;
+  };
+  const boxes = (of: Picture): number[][] => (of.rows[0]?.pieces ?? []).flatMap((piece) => {
+    const range = rangeOf(piece);
+    return range ? boxesOf(range).map(({ x0, x1 }) => [x0, x1]) : [];
+  });
+  const old = picture(0, 100, [mixed([3, 98], 100)]);
+  // It begins before the seam, at 98: its second pixel goes over that.
+  const first = extended(old, 99n, picture(97, 107, [mixed([0, 1, 4], 5)], 5), false);
+  assert.deepEqual(boxes(first), [[3, 4], [98, 99], [99, 101], [105, 107]]);
+  const second = extended(first, 99n, picture(99, 119, [mixed([9], 10)], 10), false);
+  assert.deepEqual(boxes(second), [[3, 4], [98, 99], [117, 119]]);
 });
 
 test('stretches are short beside their window, and it is renewed before there are many', () => {

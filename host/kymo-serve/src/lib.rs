@@ -8,6 +8,7 @@ mod bookmarks;
 mod integrity;
 mod lake;
 mod live;
+mod memory;
 mod page;
 #[doc(hidden)]
 pub mod probe;

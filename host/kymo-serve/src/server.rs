@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use crate::bookmarks::{self, Notebook};
 use crate::lake::{self, LakeError, LakeSite, LakeSource};
 use crate::live::{HOLD, Looking, Source};
+use crate::memory::Memory;
 use crate::page;
 use crate::route::{QuestionRequest, RequestHead, Route, route};
 use crate::site::Site;
@@ -93,6 +94,7 @@ struct Shared {
     lake: Option<LakeSite>,
     threads: Arc<Semaphore>,
     waiting: AtomicUsize,
+    memory: Arc<Memory>,
     tsp: Option<Arc<Tsp>>,
 }
 
@@ -219,6 +221,7 @@ impl Server {
             lake: self.lake,
             threads: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
+            memory: Arc::default(),
             tsp: self.tsp.map(Arc::new),
         });
         let served = runtime.block_on(serve(self.listener, shared, self.stop));
@@ -495,9 +498,12 @@ async fn work<T: Send + 'static>(
     let waiting = Waiting(&shared.waiting);
     let Ok(permit) = Arc::clone(&shared.threads).acquire_owned().await else { return Err(NoAnswer::Ends) };
     drop(waiting);
+    let memory = Arc::clone(&shared.memory);
     let work = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        go(&stop)
+        let found = go(&stop);
+        memory.answered();
+        found
     });
     let found = work.await;
     drop(on_drop);

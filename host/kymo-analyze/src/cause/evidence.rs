@@ -138,7 +138,7 @@ impl Evidence {
         Evidence {
             machine,
             history: History::new(from, to, spans_max),
-            times: Times::new(from, to),
+            times: Times::new(from, to, spans_max),
             from,
             to,
             faults: Told::default(),

@@ -3,7 +3,9 @@
 
 use crate::hash::Map;
 
-/// Times that are kept of each CPU.
+/// Times that are kept of each CPU: so many for each span that may be kept, within these bounds. A million are 8 MB.
+const TIMES_A_SPAN: usize = 4;
+const TIMES_MIN: usize = 1 << 20;
 const TIMES_MAX: usize = 1 << 22;
 /// So many records must have been expected in a silence that has none: chance alone leaves one so in a thousandth.
 const EXPECTED_MIN: f64 = 7.0;
@@ -15,14 +17,17 @@ const AROUND_NS: i64 = 10_000_000;
 pub(crate) struct Times {
     from: i64,
     to: i64,
+    most: usize,
     by_cpu: Map<u32, Vec<i64>>,
     /// CPUs that records speak of.
     named: Map<u32, ()>,
 }
 
 impl Times {
-    pub fn new(from: i64, to: i64) -> Times {
-        Times { from, to, by_cpu: Map::default(), named: Map::default() }
+    /// Beside a history of so many spans.
+    pub fn new(from: i64, to: i64, spans_max: usize) -> Times {
+        let most = spans_max.saturating_mul(TIMES_A_SPAN).clamp(TIMES_MIN, TIMES_MAX);
+        Times { from, to, most, by_cpu: Map::default(), named: Map::default() }
     }
 
     pub fn note(&mut self, cpu: u32, at: i64) {
@@ -32,7 +37,7 @@ impl Times {
         let times = self.by_cpu.entry(cpu).or_default();
         // Time that goes back on a CPU is taken as of the newest before, as the state does.
         let at = times.last().map_or(at, |last| at.max(*last));
-        if times.len() < TIMES_MAX {
+        if times.len() < self.most {
             times.push(at);
         }
     }
@@ -69,7 +74,7 @@ impl Times {
     pub fn is_silent(&self, cpu: u32, from: i64, to: i64) -> bool {
         self.by_cpu
             .get(&cpu)
-            .is_some_and(|times| times.len() < TIMES_MAX && count(times, from.saturating_add(1), to) == 0)
+            .is_some_and(|times| times.len() < self.most && count(times, from.saturating_add(1), to) == 0)
     }
 
     /// The times in [from, to] in which a CPU wrote nothing for `ns` or more behind a record of its own: begin, end.
@@ -84,7 +89,7 @@ impl Times {
 
     /// The longest time without a record of a CPU in [from, to]; none where there were too many to keep.
     pub fn longest_silence(&self, cpu: u32, from: i64, to: i64) -> Option<(i64, i64)> {
-        let times = self.by_cpu.get(&cpu).filter(|times| times.len() < TIMES_MAX)?;
+        let times = self.by_cpu.get(&cpu).filter(|times| times.len() < self.most)?;
         let first = times.partition_point(|time| *time < from);
         let inside = times[first..].iter().copied().take_while(|time| *time <= to);
         let mut longest = (from, from);
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn silence_is_of_all_cpus_only_where_records_were_due() {
-        let mut times = Times::new(0, 100_000_000);
+        let mut times = Times::new(0, 100_000_000, 1 << 20);
         for at in (0..100_000_000).step_by(100_000) {
             let is_gap = (50_000_000..52_000_000).contains(&at);
             if !is_gap {
@@ -147,6 +152,20 @@ mod tests {
         assert_eq!(pauses(49_900_007, 50_900_007, 1_000_000), [(49_900_007, 50_900_007)], "up to the end");
         assert_eq!(pauses(49_900_007, 50_900_007, 1_000_001), [], "it is too short");
         assert_eq!(pauses(49_900_008, 51_000_000, 1_000_000), [], "behind a record of its own");
-        assert!(!Times::new(0, 10).all_stood_still(0, 0, 10), "no other CPU");
+        assert!(!Times::new(0, 10, 1 << 20).all_stood_still(0, 0, 10), "no other CPU");
+    }
+
+    #[test]
+    fn of_too_many_records_silence_is_not_known_and_fewer_are_kept_beside_fewer_spans() {
+        for (spans_max, most) in [(1 << 20, 1 << 22), (1 << 18, 1 << 20), (10, 1 << 20), (usize::MAX, 1 << 22)] {
+            let mut times = Times::new(0, i64::MAX, spans_max);
+            (0..most - 1).for_each(|at| times.note(0, at));
+            assert!(times.is_silent(0, most + 5, most + 9), "{spans_max}: all are kept");
+            assert_eq!(times.longest_silence(0, 0, most + 9), Some((most - 2, most + 9)));
+            (most..most + 100).for_each(|at| times.note(0, at));
+            assert!(!times.is_silent(0, most + 200, most + 209), "{spans_max}: not all are kept");
+            assert_eq!(times.longest_silence(0, 0, most + 209), None);
+            assert_eq!(times.by_cpu[&0].len() as i64, most);
+        }
     }
 }
