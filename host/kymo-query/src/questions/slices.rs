@@ -63,6 +63,10 @@ struct Slices<'v> {
 impl Sink for Slices<'_> {}
 
 impl Visit for Slices<'_> {
+    fn looks_at(&self, class: usize) -> bool {
+        self.spans.classes().get(class) == Some(&true)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let Slices { spans, rows, pixels, tids, list, left_out, lost, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {

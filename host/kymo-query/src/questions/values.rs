@@ -82,6 +82,10 @@ struct FieldValues {
 impl Sink for FieldValues {}
 
 impl Visit for FieldValues {
+    fn looks_at(&self, class: usize) -> bool {
+        self.places.get(class).is_some_and(Option::is_some)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
         let Some(place) = self.places.get(seen.class).copied().flatten() else { return };
         if !seen.is_selected {
