@@ -4,6 +4,7 @@
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
 mod lakes;
+mod queries;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use common::small;
-use lakes::{Dying, Sql, add_one, assert_clean, order, outside, runtime, snapshot, write};
+use lakes::{Dying, add_one, assert_clean, order, outside, snapshot, write};
+use queries::{Sql, runtime};
 
 /// A session's directory, and a lake beside it.
 struct Session {
