@@ -140,6 +140,14 @@ impl Classes {
         (head, known.event_of(fields, record))
     }
 
+    /// Whether records of a class say anything of a state, or which thread wrote them: else [`Classes::decode`] finds
+    /// where and when they were written, and nothing else.
+    #[inline]
+    pub fn says_something(&self, class: usize) -> bool {
+        let known = &self.known[class];
+        known.plan.is_some() || known.tid.is_some()
+    }
+
     /// Which class a record is of.
     pub fn of(&self, record: &Record<'_>) -> usize {
         self.first[record.trace] + record.event_position
