@@ -44,8 +44,8 @@ fn trace() -> TempDir {
     dir
 }
 
-/// A query with one row that takes some time for each record, with the square of `times`: reading is no faster than what
-/// is computed.
+/// A query with one row that takes some time for each record, with the square of `times`: reading is no faster than
+/// what is computed.
 fn slow(times: u32) -> String {
     format!("SELECT max(levenshtein(repeat(fields, {times}), repeat(fields, {times}))) AS answer FROM records")
 }

@@ -37,8 +37,8 @@ pub fn schemas(tables: impl Iterator<Item = (String, bool)>, main: &str) -> BTre
     schemas
 }
 
-/// The same rows, which end with an error after Ctrl-C: operators that look at nothing but their rows end then, too, and
-/// remove their temporary files.
+/// The same rows, which end with an error after Ctrl-C: operators that look at nothing but their rows end then, too,
+/// and remove their temporary files.
 pub fn until_over(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = stream.schema();
     let rows = stream.map(|batch| match is_over() {
