@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
 import kymotrace
 import pytest
-from conftest import STEPS, kymo, read_json
+from conftest import STEPS, kymo, made, read_json
 
 FIELDS = ["number", "axis", "position", "state"]
 
@@ -73,6 +74,34 @@ def test_it_is_the_csv_of_the_verb(trace: kymotrace.Trace, steps: Path, tmp_path
     assert len(lines) == rows.num_rows
     column = next(name for name in lines[0] if name.endswith("number"))
     assert [int(line[column]) for line in lines] == rows.column("number").to_pylist()
+
+
+# No text has the first of these; the others are half of a character, a surrogate, and what is valid.
+ODD = b"a\xff\x80 \xe2\x82 \xed\xa0\x80 \xc3\xa9"
+
+
+def test_bytes_that_are_no_text_are_replaced(tmp_path: Path, has_sql: None) -> None:
+    import duckdb
+    import polars as pl
+
+    odd = made(tmp_path / "odd", "string note; u8 n;", ODD + b"\0\1", b"plain\0\2", event="odd:text")
+    notes = [record["fields"]["note"] for record in read_json(odd)]
+    assert notes == [ODD.decode(errors="replace"), "plain"] and notes[0].count("\ufffd") == 6
+    trace = kymotrace.open(odd)
+    result = trace.events("odd:text", columns=["note"])
+    assert result.arrow().column("note").to_pylist() == notes
+    assert result.polars()["note"].to_list() == notes
+    assert result.pandas()["note"].to_list() == notes
+    assert duckdb.sql("select note from result").fetchall() == [(note,) for note in notes]
+    records = trace.table("records", columns=["fields"])
+    for fields in (
+        records.arrow().column("fields").to_pylist(),
+        pl.DataFrame(records)["fields"].to_list(),
+        records.pandas()["fields"].to_list(),
+    ):
+        assert [json.loads(text)["note"] for text in fields] == notes
+    asked = trace.sql("SELECT note FROM odd.text ORDER BY time")
+    assert asked.arrow().column("note").to_pylist() == notes
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,25 @@ fn what_a_session_closes_is_in_the_lake() {
     assert!(bytes > 0 && summary["records"] == 1000, "{summary}");
 }
 
+/// Rare events are recorded whole; the lake has those that no snapshot has, too.
+#[test]
+fn rare_events_of_a_flight_recorder_are_in_the_lake() {
+    let Some((lab, program)) = lab("shipping_rare") else { return };
+    start(&lab, &["--flight", "--rare", "produce:*", "--lake", "lake"]).expect(0);
+    let pid = shipper(&lab);
+    lab.run(&program, &["1", "500", "20", "0"]).expect(0);
+    json(&lab, &["session", "snapshot", "s", "--wait", "--json"]);
+    lab.run(&program, &["1", "500", "20", "0"]).expect(0);
+    json(&lab, &["session", "stop", "s", "--json"]);
+    ended(&lab, pid);
+    let query = "SELECT trace, records FROM hosts ORDER BY trace";
+    let rows = json(&lab, &["sql", "--lake", "lake", query, "--format", "json"]);
+    let dir = lab.path("t").canonicalize().unwrap();
+    let expect = [(dir.clone(), 1000), (dir.join("snapshot-0001"), 500)];
+    let expect = expect.map(|(dir, records)| serde_json::json!({ "trace": dir, "records": records }));
+    assert_eq!(rows, serde_json::json!(expect));
+}
+
 #[test]
 fn a_collector_that_is_killed_leaves_a_chunk_that_is_named() {
     let Some((lab, program)) = lab("shipping_killed") else { return };

@@ -20,9 +20,20 @@ pub enum Wide {
 /// Largest integer up to which each one is a double.
 const EXACT_MAX: u128 = 1 << 53;
 
+/// By byte: it stands in a text in JSON as it is.
+const IS_PLAIN: [bool; 256] = {
+    let mut all = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7F {
+        all[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    all
+};
+
 /// A text with its quotes.
 pub fn push_text(out: &mut Vec<u8>, text: &str) {
-    if text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'"' && b != b'\\') {
+    if text.bytes().fold(true, |is_plain, b| is_plain & IS_PLAIN[usize::from(b)]) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');

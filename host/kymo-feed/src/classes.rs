@@ -145,6 +145,14 @@ impl Classes {
         self.known[self.of(record)].tid_of(record.fields().unwrap_or_default(), record)
     }
 
+    /// Whether records of a class say anything of a state, or which thread wrote them: else [`Classes::decode`] finds
+    /// where and when they were written, and nothing else.
+    #[inline]
+    pub fn says_something(&self, class: usize) -> bool {
+        let known = &self.known[class];
+        known.plan.is_some() || known.tid.is_some()
+    }
+
     /// Which class a record is of.
     #[inline]
     pub(crate) fn of_glance(&self, record: &Glance<'_>) -> usize {

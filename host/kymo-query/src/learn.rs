@@ -180,7 +180,22 @@ impl Learn {
     }
 
     /// Moves the state by a record. Its own thread is the one that leaves by it, as it was before.
+    #[inline]
     fn take(&mut self, record: &Record<'_>) {
+        match self.machines.follows(record) {
+            true => self.follow(record),
+            // Most records of programs.
+            false => self.leaving = None,
+        }
+        if let Some(Some(trace)) = self.traces.get_mut(record.trace) {
+            trace.now = trace.now.max(record.ns);
+        }
+        if let Some(cpu) = record.cpu.filter(|cpu| *cpu < CPUS_MAX && *cpu as usize >= self.idle.len()) {
+            self.idle.extend((self.idle.len()..=cpu as usize).map(|cpu| format!("swapper/{cpu}")));
+        }
+    }
+
+    fn follow(&mut self, record: &Record<'_>) {
         let (head, event) = self.machines.decode(record);
         self.leaving = match event {
             Some(Event::Switch { prev, prev_name, .. }) => {
@@ -192,12 +207,6 @@ impl Learn {
             _ => None,
         };
         self.machines.apply(record, &head, event.as_ref());
-        if let Some(Some(trace)) = self.traces.get_mut(record.trace) {
-            trace.now = trace.now.max(record.ns);
-        }
-        if let Some(cpu) = record.cpu.filter(|cpu| *cpu < CPUS_MAX && *cpu as usize >= self.idle.len()) {
-            self.idle.extend((self.idle.len()..=cpu as usize).map(|cpu| format!("swapper/{cpu}")));
-        }
     }
 
     /// Adds what the record does not have itself.

@@ -118,6 +118,12 @@ impl Machines {
         self.classes.decode(record)
     }
 
+    /// Whether [`Machines::apply`] may move a state by a record.
+    #[inline]
+    pub fn follows(&self, record: &Record<'_>) -> bool {
+        self.classes.says_something(self.classes.of(record))
+    }
+
     /// What is known in front of a record; `None` where it was written on no CPU.
     pub fn now(&self, record: &Record<'_>) -> Option<Now<'_>> {
         Now::new(&self.states[self.of_trace[record.trace]], &self.classes.vocabulary, record.cpu)

@@ -11,7 +11,7 @@ pub mod provider;
 pub mod pushdown;
 pub mod session;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,10 +22,11 @@ use datafusion::execution::SendableRecordBatchStream;
 use kymo_command::interrupt::{is_over, take_signals};
 use kymo_command::process::survive_closed_pipes;
 use kymo_command::sql::{Asked, SqlArgs, SqlFormat};
+use kymo_command::terminal::{ReadingProgress, is_output_elsewhere};
 use kymo_tables::{OpenOptions, Source, Watcher};
 
 use output::{Output, Written};
-use progress::{QueryProgress, until_first_row};
+use progress::until_first_row;
 use session::{Data, Session};
 
 use crate::lake::catalog::Lake;
@@ -36,9 +37,6 @@ const STACK_BYTES: usize = 16 << 20;
 
 /// How long the end waits for what reads and computes.
 const END_WAIT: Duration = Duration::from_secs(2);
-
-/// How long Ctrl-C may go unseen.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The exit status of who is ended by a closed pipe, as a shell has it, and of who is interrupted.
 const CLOSED_PIPE: u8 = 141;
@@ -51,7 +49,7 @@ const INTERRUPTED: u8 = 130;
 pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
     let format = args.format()?;
     let (paths, asked) = args.asked()?;
-    let progress = Arc::new(QueryProgress::new());
+    let progress = Arc::new(ReadingProgress::of_queries());
     let watch = Some(Watcher(progress.clone()));
     let options = OpenOptions { ignore_uuid: args.ignores_uuid(), watch, ..OpenOptions::default() };
     if matches!(asked, Asked::Query(_)) {
@@ -98,17 +96,12 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<ExitCode> {
 fn end_though_stuck() -> std::io::Result<()> {
     let wait = || {
         while !is_over() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(prompt::LOOK);
         }
         std::thread::sleep(2 * END_WAIT);
         std::process::exit(i32::from(INTERRUPTED));
     };
     std::thread::Builder::new().name("kymo-interrupt".to_owned()).spawn(wait).map(drop)
-}
-
-/// Whether rows go where the line of progress is.
-fn is_terminal() -> bool {
-    std::io::stdout().is_terminal()
 }
 
 /// Runs queries one behind the other; to a file goes the result of the last one.
@@ -117,19 +110,25 @@ async fn queries(
     text: &str,
     args: &SqlArgs,
     format: SqlFormat,
-    progress: &Arc<QueryProgress>,
+    progress: &Arc<ReadingProgress>,
 ) -> anyhow::Result<()> {
     let all = session.statements(text)?;
     let last = all.len().checked_sub(1).context("the query is empty")?;
     for (position, statement) in all.into_iter().enumerate() {
         let path = args.output().filter(|_| position == last);
-        progress.begin_query();
+        progress.restart();
         let work = async {
             let stream = session.run(statement).await?;
             match path {
-                Some(path) => say(path, &to_file(path, stream, format).await?),
+                Some(path) => {
+                    let written = to_file(path, stream, format).await?;
+                    // With a limit, readers may still be on their way.
+                    progress.quiet();
+                    say(path, &written);
+                }
                 None => {
-                    let stream = if is_terminal() { until_first_row(stream, Arc::clone(progress)) } else { stream };
+                    let is_alone = is_output_elsewhere();
+                    let stream = if is_alone { stream } else { until_first_row(stream, Arc::clone(progress)) };
                     let mut output = Output::stdout(format, stream.schema())?;
                     output.write_all(stream, &is_over).await?;
                     output.close()?;
@@ -139,11 +138,12 @@ async fn queries(
         };
         // Temporary files and what is not whole do not stay.
         tokio::select! {
-            done = work => done?,
+            biased;
             () = prompt::until_over() => match path {
                 Some(path) => anyhow::bail!("interrupted; nothing was left at {}", path.display()),
-                None => anyhow::bail!("interrupted: the result is not whole"),
+                None => anyhow::bail!(plan::INTERRUPTED),
             },
+            done = work => done?,
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
 mod lakes;
+mod queries;
 #[path = "../../kymo-tables/tests/support/mod.rs"]
 mod support;
 
@@ -20,7 +21,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use common::small;
-use lakes::{DAYS, Sql, add_one, order, runtime, write};
+use lakes::{DAYS, add_one, order, write};
+use queries::{Sql, runtime};
 use support::random;
 
 const ODD: &str = "a'b\"c\\ OR 1=1 <img src=x>\n\u{1b}[31m\u{202e}%_=&";

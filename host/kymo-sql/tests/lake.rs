@@ -5,6 +5,7 @@
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
 mod lakes;
+mod queries;
 #[path = "../../kymo-tables/tests/support/mod.rs"]
 mod support;
 
@@ -22,7 +23,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use common::small;
-use lakes::{DAYS, Dying, Sql, add_one, assert_clean, order, outside, runtime, snapshot, try_add, write};
+use lakes::{DAYS, Dying, add_one, assert_clean, order, outside, snapshot, try_add, write};
+use queries::{Sql, runtime};
 use support::random;
 
 /// A directory with a lake, and room for traces beside it.
@@ -207,6 +209,26 @@ fn a_run_that_ends_at_any_moment_leaves_an_object_store_sound() {
 fn a_run_that_replaces_and_ends_at_any_moment_leaves_it_sound() {
     at_every_moment(&directory, true);
     at_every_moment(&|_| (Arc::new(InMemory::new()), false), true);
+}
+
+/// What decisions/0013 counts with, and bench/lake: of an object store, some for each file and some for the addition.
+#[test]
+fn requests_of_an_addition() {
+    let root = tempfile::tempdir().unwrap();
+    let dirs = [root.path().join("a"), root.path().join("b")];
+    write(&small(), &dirs[0], "a", 1500);
+    write(&random(3, 60), &dirs[1], "b", 1500);
+    let mut counts = Vec::new();
+    for wanted in [&["wakeups"][..], &["wakeups", "motor:step", "thread_state"], &[]] {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        add_one(&Place::of_store("memory", Arc::clone(&store)), &dirs[0], &order(&[], wanted));
+        let (counting, left) = Dying::after(store, 10_000);
+        let added = add_one(&Place::of_store("memory", counting), &dirs[1], &order(&[], wanted));
+        let requests = 10_000 - left.load(Ordering::Relaxed);
+        assert_eq!(requests, 3 * added.manifest.files.len() + 14, "{} files", added.manifest.files.len());
+        counts.push(added.manifest.files.len());
+    }
+    assert!(counts.is_sorted() && counts[0] < counts[1] && counts[1] < counts[2], "{counts:?}");
 }
 
 /// How often it may go on.

@@ -4,6 +4,7 @@
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
 mod lakes;
+mod queries;
 #[path = "../../kymo-tables/tests/support/mod.rs"]
 mod support;
 
@@ -16,7 +17,8 @@ use kymo_testing::{Random, setting, skip_this};
 use serde_json::{Value, json};
 
 use common::small;
-use lakes::{Sql, assert_clean, snapshot, write};
+use lakes::{assert_clean, snapshot, write};
+use queries::Sql;
 use support::random;
 
 fn lake(words: &[&str]) -> Command {

@@ -4,6 +4,7 @@
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
 mod lakes;
+mod queries;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use common::small;
-use lakes::{Dying, Sql, add_one, assert_clean, order, outside, runtime, snapshot, write};
+use lakes::{Dying, add_one, assert_clean, order, outside, snapshot, write};
+use queries::{Sql, runtime};
 
 /// A session's directory, and a lake beside it.
 struct Session {
@@ -119,6 +121,35 @@ fn parts_are_shipped_when_they_are_closed_and_once() {
     let again = run(&place, &session.shipping(), |_| {}).0.unwrap();
     assert!(again.added.len() == 3 && again.added.iter().all(|added| added.outcome == Outcome::Already));
     assert_eq!(snapshot(&session.root.path().join("lake")), before);
+}
+
+/// A flight recorder's rare events are in its own directory, beside the snapshots.
+#[test]
+fn rare_events_of_a_flight_recorder_are_shipped_at_its_end() {
+    let session = Session::new();
+    let place = session.place();
+    session.part("snapshot-0001", 1);
+    session.part("snapshot-0002", 2);
+    let rare = |summary: &str| {
+        write(&small(), &session.dir(), "rt-1", 1500);
+        fs::write(session.dir().join(".kymo.json"), summary).unwrap();
+    };
+    rare(r#"{"flight": {"snapshots": []}}"#);
+    let of =
+        Shipping { order: Order { with_trace: true, ..session.shipping().order }, remove: true, ..session.shipping() };
+    let (shipped, lines) = run(&place, &of, |line| {
+        if line.contains("snapshot-0002") {
+            rare(r#"{"complete": true, "flight": {"snapshots": []}}"#);
+        }
+    });
+    let shipped = shipped.unwrap();
+    assert_eq!(lines, ["added snapshot-0001", "added snapshot-0002", "added s"]);
+    assert_eq!((shipped.missing.len(), shipped.unclosed.len()), (0, 0));
+    assert_clean(&place);
+    assert_eq!(rows(&place).as_array().unwrap().len(), 3, "{}", rows(&place));
+    // Snapshots are none of its files: they were removed, and it is the same trace, also where one is there.
+    session.part("snapshot-0003", 3);
+    assert_eq!(add_one(&place, &session.dir(), &of.order).outcome, Outcome::Already);
 }
 
 /// The lake is away after each number of requests in turn, comes back, and the session is there as if it had never been

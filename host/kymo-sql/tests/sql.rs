@@ -3,88 +3,27 @@
 
 #[path = "../../kymo-query/tests/common/mod.rs"]
 mod common;
+mod queries;
 #[path = "../../kymo-tables/tests/support/mod.rs"]
 mod support;
 
-use std::sync::{Arc, Mutex};
-
 use kymo_command::sql::SqlFormat;
-use kymo_sql::sql::output::Output;
-use kymo_sql::sql::session::{Data, Session};
 use kymo_tables::{OpenOptions, Source};
 use kymo_testing::Random;
-use serde_json::{Value, json};
-use tempfile::TempDir;
+use serde_json::json;
 
 use common::{Made, small};
+use queries::Sql;
 use support::{open, random};
 
-struct Sql {
-    session: Session,
-    _dir: TempDir,
-}
-
-impl Sql {
-    fn of(made: &Made) -> Sql {
-        let (source, dir) = open(made);
-        Sql { session: Session::new(Arc::new(source), 2, 64 << 20).unwrap(), _dir: dir }
-    }
-
-    fn write(&self, query: &str, format: SqlFormat) -> Result<Vec<u8>, String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        let written = Shared::default();
-        let sink = written.clone();
-        let all = async {
-            let stream = self.session.query(query).await?;
-            let mut output = Output::new(Box::new(sink), format, stream.schema(), true)?;
-            output.write_all(stream, &|| false).await?;
-            output.close()
-        };
-        runtime.block_on(all).map_err(|error| error.to_string())?;
-        let bytes = written.0.lock().unwrap().clone();
-        Ok(bytes)
-    }
-
-    fn is_indexed(&self) -> bool {
-        matches!(self.session.data(), Data::Traces(source) if source.is_indexed())
-    }
-
-    #[track_caller]
-    fn rows(&self, query: &str) -> Vec<Value> {
-        let bytes = self.write(query, SqlFormat::Json).unwrap_or_else(|error| panic!("{query}: {error}"));
-        serde_json::from_slice(&bytes).unwrap()
-    }
-
-    #[track_caller]
-    fn error(&self, query: &str) -> String {
-        self.write(query, SqlFormat::Json).expect_err(query)
-    }
-
-    fn explain(&self, query: &str) -> String {
-        let rows = self.rows(&format!("EXPLAIN {query}"));
-        let plan = rows.iter().find(|row| row["plan_type"] == "physical_plan").unwrap();
-        plan["plan"].as_str().unwrap().to_owned()
-    }
-}
-
-/// What was written, for who looks later.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+fn of(made: &Made) -> Sql {
+    let (source, dir) = open(made);
+    Sql::source(source, 2).with_dir(dir)
 }
 
 #[test]
 fn queries_find_what_the_trace_has() {
-    let sql = Sql::of(&small());
+    let sql = of(&small());
     for (query, expect) in [
         ("SELECT count(*) AS n FROM records", json!([{ "n": 19 }])),
         ("SELECT COUNT(*) AS n FROM motor.step", json!([{ "n": 3 }])),
@@ -132,7 +71,7 @@ fn queries_find_what_the_trace_has() {
 #[test]
 fn quantiles_are_those_of_kymo_latency() {
     let made = random(17, 4000);
-    let sql = Sql::of(&made);
+    let sql = of(&made);
     let of = made.open();
     let answer = common::ask(&of, "latencies", "limit=1");
     let mut compared = 0;
@@ -177,7 +116,7 @@ fn quantiles_are_those_of_kymo_latency() {
 #[test]
 fn what_is_pushed_down_changes_nothing() {
     let mut numbers = Random::new("sql", 21);
-    let sql = Sql::of(&random(2, 3000));
+    let sql = of(&random(2, 3000));
     for table in ["records", "\"motor:step\"", "thread_state", "wakeups", "losses"] {
         for _ in 0..10 {
             let time = |numbers: &mut Random| format!("at('+{}ns')", numbers.below(40_000u32));
@@ -209,7 +148,7 @@ fn what_is_pushed_down_changes_nothing() {
 
 #[test]
 fn explain_shows_what_is_read() {
-    let sql = Sql::of(&small());
+    let sql = of(&small());
     for (query, expect) in [
         ("SELECT sum(axis) FROM motor.step", "TraceScan: table=motor:step, columns=[axis], index=none, parts=1"),
         (
@@ -233,11 +172,10 @@ fn with_and_without_an_index(made: &Made) -> (Sql, Sql) {
     let path = dir.path().to_owned();
     let open = |without_index| {
         let options = OpenOptions { without_index, ..OpenOptions::default() };
-        let source = Source::open(std::slice::from_ref(&path), &options).unwrap();
-        Session::new(Arc::new(source), 3, 64 << 20).unwrap()
+        Sql::source(Source::open(std::slice::from_ref(&path), &options).unwrap(), 3)
     };
-    let other = tempfile::tempdir().unwrap();
-    (Sql { session: open(false), _dir: dir }, Sql { session: open(true), _dir: other })
+    let without = open(true);
+    (open(false).with_dir(dir), without)
 }
 
 /// What is left out in front is left out, however many readers read the table.
@@ -262,7 +200,7 @@ fn an_offset_counts_in_one_part_and_in_several() {
         assert_eq!(sql.rows(query), [json!({ "n": 10 })]);
     }
     // Tables with arguments have one part.
-    let sql = Sql::of(&small());
+    let sql = of(&small());
     let path = "SELECT act, duration_ns FROM critical_path(30, '+150ns', '+900ns')";
     let all = sql.rows(path);
     assert!(all.len() > 1, "{all:?}");
@@ -291,7 +229,7 @@ fn an_index_answers_counts_and_changes_no_answer() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let sql = Sql::of(&small());
+    let sql = of(&small());
     for (query, parts) in [
         ("SELECT * FROM wakeup", &["there is no table \"wakeup\"", "did you mean \"wakeups\""][..]),
         ("SELECT * FROM motor.stp", &["there is no table", "did you mean \"motor:step\""]),
@@ -321,8 +259,7 @@ fn a_damaged_trace_is_queried_all_the_same() {
     let file = dir.path().join("kernel_0");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
-    let source = Source::open(&[dir.path().to_owned()], &OpenOptions::default()).unwrap();
-    let sql = Sql { session: Session::new(Arc::new(source), 2, 64 << 20).unwrap(), _dir: dir };
+    let sql = Sql::trace(dir.path());
     assert_eq!(sql.rows("SELECT count(*) AS n FROM records"), [json!({ "n": 19 })]);
     let kinds = sql.rows("SELECT kind, sum(records) AS lost FROM losses GROUP BY kind ORDER BY kind");
     assert_eq!(json!(kinds), json!([{ "kind": "damage", "lost": null }, { "kind": "lost", "lost": 5 }]));
@@ -333,7 +270,7 @@ fn a_damaged_trace_is_queried_all_the_same() {
 
 #[test]
 fn results_are_written_in_all_formats() {
-    let sql = Sql::of(&small());
+    let sql = of(&small());
     let query = "SELECT axis, position, proc FROM motor.step ORDER BY time LIMIT 2";
     let text = |format| String::from_utf8(sql.write(query, format).unwrap()).unwrap();
     assert_eq!(text(SqlFormat::Csv).lines().next(), Some("axis,position,proc"));
@@ -350,7 +287,7 @@ fn results_are_written_in_all_formats() {
     let reader = arrow_ipc::reader::FileReader::try_new(std::io::Cursor::new(arrow), None).unwrap();
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2);
     // Batches have other names, and lists of names.
-    let many = Sql::of(&random(4, 30_000));
+    let many = of(&random(4, 30_000));
     let names = "SELECT proc, event FROM records";
     let csv = String::from_utf8(many.write(names, SqlFormat::Csv).unwrap()).unwrap();
     let arrow = many.write(names, SqlFormat::Arrow).unwrap();

@@ -57,6 +57,8 @@ pub const BATCH_BYTES: usize = 16 << 20;
 pub struct Table {
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// Positions of those of which a row may have any number of bytes.
+    growing: Vec<usize>,
     /// Of the class of [`Table::new`].
     class: ClassColumns,
     rows: usize,
@@ -74,8 +76,10 @@ impl Table {
     /// An empty table with some columns of a shape.
     pub(crate) fn of(shape: &Shape, columns: &[usize]) -> Table {
         let cells = columns.iter().map(|column| &shape.columns[*column]);
-        let columns_of = cells.map(|column| Column { holds: column.holds, cells: column.cells.fresh() }).collect();
-        Table { schema: shape.schema(columns), columns: columns_of, class: ClassColumns::default(), rows: 0 }
+        let cells = cells.map(|column| Column { holds: column.holds, cells: column.cells.fresh() });
+        let cells: Vec<Column> = cells.collect();
+        let growing = (0..cells.len()).filter(|at| cells[*at].cells.is_growing()).collect();
+        Table { schema: shape.schema(columns), columns: cells, growing, class: ClassColumns::default(), rows: 0 }
     }
 
     /// Types and names of the columns.
@@ -90,7 +94,8 @@ impl Table {
 
     /// Whether it is time for [`Table::take`].
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS || self.columns.iter().map(|column| column.cells.bytes()).sum::<usize>() >= BATCH_BYTES
+        let bytes = || self.growing.iter().map(|at| self.columns[*at].cells.bytes()).sum::<usize>();
+        self.rows >= BATCH_ROWS || bytes() >= BATCH_BYTES
     }
 
     /// Appends a record of the event class.

@@ -92,9 +92,9 @@ impl DirectClass {
                     values.push_option(tid.map(i64::from));
                 }
                 (From::Proc, Cells::Words(words)) => words.push_or_null(row.writer.name),
-                (From::Host, Cells::Words(words)) => words.push_or_null(row.of.host),
-                (From::Trace, Cells::Words(words)) => words.push_or_null(row.of.trace),
-                (From::Event, Cells::Words(words)) => words.push_or_null(row.event),
+                (From::Host, Cells::Words(words)) => words.push_staying(row.of.host),
+                (From::Trace, Cells::Words(words)) => words.push_staying(row.of.trace),
+                (From::Event, Cells::Words(words)) => words.push_staying(row.event),
                 (_, cells) => cells.append(None),
             }
         }

@@ -183,15 +183,16 @@ impl Reading<'_, '_> {
 
     /// Every record is looked at.
     fn all(&mut self, mut reader: Reader<'_>, emit: &mut Emit) -> Result<(), Ended> {
-        while let Some(item) = reader.next() {
+        while let Some(mut item) = reader.next() {
             self.passed(emit)?;
-            match item {
-                Item::Record(mut record) => {
-                    if self.watching.selects(&mut record) {
-                        row(self.wanted, self.table, &record);
+            // Not moved: it is large.
+            match &mut item {
+                Item::Record(record) => {
+                    if self.watching.selects(record) {
+                        row(self.wanted, self.table, record);
                     }
                 }
-                Item::Loss(loss) => self.watching.loss(&loss),
+                Item::Loss(loss) => self.watching.loss(loss),
             }
             self.flush(emit)?;
         }

@@ -7,24 +7,58 @@ use kymo_ctf::read::Watch;
 
 use super::Progress;
 
-/// Shows each pass over traces in a line of its own time.
-pub struct ReadingProgress(Mutex<Pass>);
+/// The line about passes over traces. Passes that overlap are counted together.
+pub struct ReadingProgress(Mutex<Passes>);
 
-struct Pass {
+struct Passes {
     line: Progress,
-    /// Bytes, where they are known before.
+    /// Also passes that follow each other are counted together.
+    adds_up: bool,
+    /// Bytes of all passes so far; none where one did not know them before.
     expected: Option<u64>,
     passed: u64,
+    /// Passes that are not over.
+    open: usize,
+    /// Something else is on the terminal: there is no line any more.
+    is_quiet: bool,
+}
+
+impl Passes {
+    fn new(adds_up: bool) -> Passes {
+        Passes { line: Progress::new(), adds_up, expected: Some(0), passed: 0, open: 0, is_quiet: false }
+    }
+
+    fn restart(&mut self) {
+        self.line.end();
+        *self = Passes::new(self.adds_up);
+    }
 }
 
 impl ReadingProgress {
-    /// No pass yet.
+    /// Of a verb: a pass that begins when no other one is open has a line of its own.
     pub fn new() -> ReadingProgress {
-        ReadingProgress(Mutex::new(Pass { line: Progress::new(), expected: None, passed: 0 }))
+        ReadingProgress(Mutex::new(Passes::new(false)))
     }
 
-    fn pass(&self) -> MutexGuard<'_, Pass> {
+    /// Of queries, which begin with [`ReadingProgress::restart`]: all passes of one are counted together.
+    pub fn of_queries() -> ReadingProgress {
+        ReadingProgress(Mutex::new(Passes::new(true)))
+    }
+
+    fn passes(&self) -> MutexGuard<'_, Passes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing is read yet. There is a line again after [`ReadingProgress::quiet`].
+    pub fn restart(&self) {
+        self.passes().restart();
+    }
+
+    /// Removes the line; there is none from now on.
+    pub fn quiet(&self) {
+        let mut passes = self.passes();
+        passes.line.end();
+        passes.is_quiet = true;
     }
 }
 
@@ -36,17 +70,23 @@ impl Default for ReadingProgress {
 
 impl Watch for ReadingProgress {
     fn begin(&self, bytes: Option<u64>) {
-        let mut pass = self.pass();
-        pass.line.end();
-        *pass = Pass { line: Progress::new(), expected: bytes.filter(|bytes| *bytes > 0), passed: 0 };
+        let mut passes = self.passes();
+        if passes.open == 0 && !passes.adds_up && !passes.is_quiet {
+            passes.restart();
+        }
+        passes.open += 1;
+        passes.expected = passes.expected.zip(bytes).map(|(all, bytes)| all.saturating_add(bytes));
     }
 
     fn passed(&self, bytes: u64) {
-        let mut pass = self.pass();
-        pass.passed = pass.passed.saturating_add(bytes);
+        let mut passes = self.passes();
+        passes.passed = passes.passed.saturating_add(bytes);
+        let Passes { line, expected, passed, is_quiet, .. } = &mut *passes;
+        if *is_quiet {
+            return;
+        }
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let Pass { line, expected, passed } = &mut *pass;
-        match *expected {
+        match expected.filter(|expected| *expected > 0) {
             Some(all) => {
                 line.show_share(*passed as f64 / all as f64, || format!("reading {:.1} MiB", mib(all)));
             }
@@ -55,6 +95,10 @@ impl Watch for ReadingProgress {
     }
 
     fn end(&self) {
-        self.pass().line.end();
+        let mut passes = self.passes();
+        passes.open = passes.open.saturating_sub(1);
+        if passes.open == 0 {
+            passes.line.end();
+        }
     }
 }

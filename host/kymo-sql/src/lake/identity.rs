@@ -128,6 +128,13 @@ fn open(path: &Path) -> anyhow::Result<File> {
     File::open(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// A flight recorder's snapshots lie in its directory, which is a trace of rare events, and are traces of their own.
+fn is_snapshot(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix("snapshot-"));
+    number.is_some_and(|number| number.parse::<u64>().is_ok()) && path.join("metadata").is_file()
+}
+
 fn collect(path: &Path, name: &Path, level: usize, files: &mut Vec<TraceFile>) -> anyhow::Result<()> {
     let failed = || format!("cannot read {}", path.display());
     let about = fs::metadata(path).with_context(failed)?;
@@ -144,7 +151,7 @@ fn collect(path: &Path, name: &Path, level: usize, files: &mut Vec<TraceFile>) -
         let entry = entry.with_context(failed)?;
         // A link to a directory may lead in circles; one to nothing has nothing.
         let is_link = entry.file_type().with_context(failed)?.is_symlink();
-        if is_link && !entry.path().is_file() {
+        if is_link && !entry.path().is_file() || level == 0 && is_snapshot(&entry.path()) {
             continue;
         }
         collect(&entry.path(), &name.join(entry.file_name()), level + 1, files)?;
@@ -173,13 +180,16 @@ mod tests {
         };
         let first = identity(&make("a", &[("metadata", "m"), ("s/0", "abc")]));
         assert_eq!(first.len(), 32);
-        // Hidden files, as the index, do not count.
-        assert_eq!(identity(&make("b", &[("metadata", "m"), ("s/0", "abc"), (".kymo-index", "i")])), first);
+        // Hidden files, as the index, do not count, and snapshots are traces of their own.
+        let more = [(".kymo-index", "i"), ("snapshot-0001/metadata", "m"), ("snapshot-0001/s", "abc")];
+        assert_eq!(identity(&make("b", &[&[("metadata", "m"), ("s/0", "abc")][..], &more].concat())), first);
         for files in [
             &[("metadata", "m"), ("s/0", "abd")][..],
             &[("metadata", "m"), ("s/1", "abc")],
             &[("metadata", "ms/0"), ("s/1", "abc")],
             &[("metadata", "m"), ("s/0", "abc"), ("s/1", "")],
+            &[("metadata", "m"), ("s/0", "abc"), ("snapshot-0001/s", "")],
+            &[("metadata", "m"), ("s/0", "abc"), ("snapshot-x/metadata", "")],
         ] {
             assert_ne!(identity(&make("c", files)), first, "{files:?}");
             fs::remove_dir_all(root.path().join("c")).unwrap();

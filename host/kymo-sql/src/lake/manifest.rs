@@ -150,9 +150,11 @@ impl FileColumn {
         schema.fields().iter().map(column).collect()
     }
 
-    /// Its type; none where the text is none, which names of fields with odd characters may cause.
+    /// Its type; none where the text does not tell it: members of structures with odd characters in their names.
     pub fn data_type(&self) -> Option<DataType> {
-        self.data_type.parse().ok()
+        let parsed: DataType = self.data_type.parse().ok()?;
+        // With a quotation mark in it, a name is read as another one.
+        (parsed.to_string() == self.data_type).then_some(parsed)
     }
 }
 

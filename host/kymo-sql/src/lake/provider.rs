@@ -353,6 +353,6 @@ impl ExecutionPlan for LakeScan {
             }
             Ok(())
         });
-        Ok(stream.build())
+        Ok(plan::until_over(stream.build()))
     }
 }

@@ -3,6 +3,7 @@
 //! [spec/lake.md 2, 4].
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -118,22 +119,48 @@ impl RowLayout {
     /// Arrow's own.
     pub fn divide(&self, batch: &RecordBatch, common: &Common) -> anyhow::Result<Vec<(Partition, RecordBatch)>> {
         let rows = self.rows(batch, common)?;
-        let hosts = self.host.map(|host| words_of(batch.column(host))).transpose()?;
-        let times = self.time.map(|time| batch.column(time).as_primitive::<TimestampNanosecondType>());
-        let mut parts: BTreeMap<(Option<&str>, Option<i64>), Vec<u32>> = BTreeMap::new();
-        for row in 0..batch.num_rows() {
-            let host = hosts.as_ref().and_then(|hosts| hosts.get(row)).filter(|host| !host.is_empty());
-            let time = times.filter(|times| times.is_valid(row)).map(|times| times.value(row).div_euclid(DAY_NS));
-            let day = time.filter(|_| common.has_wall_clock).or(common.first_day);
-            parts.entry((host, day)).or_default().push(row as u32);
+        let mut parts: BTreeMap<Partition, Vec<Range<u32>>> = BTreeMap::new();
+        for (partition, run) in self.runs(batch, common)? {
+            parts.entry(partition).or_default().push(run);
         }
         let only = parts.len() == 1;
-        let part = |((host, day), numbers): ((Option<&str>, Option<i64>), Vec<u32>)| {
-            let partition = Partition { host: host.map(str::to_owned), day };
-            let own = if only { rows.clone() } else { take_record_batch(&rows, &UInt32Array::from(numbers))? };
+        let part = |(partition, runs): (Partition, Vec<Range<u32>>)| {
+            let numbers = || UInt32Array::from_iter_values(runs.iter().cloned().flatten());
+            let own = if only { rows.clone() } else { take_record_batch(&rows, &numbers())? };
             anyhow::Ok((partition, own))
         };
         parts.into_iter().map(part).collect()
+    }
+
+    /// Rows behind each other that belong to one directory.
+    fn runs(&self, batch: &RecordBatch, common: &Common) -> anyhow::Result<Vec<(Partition, Range<u32>)>> {
+        let hosts = self.host.map(|host| words_of(batch.column(host))).transpose()?;
+        let times = self.time.map(|time| batch.column(time).as_primitive::<TimestampNanosecondType>());
+        let times = times.filter(|_| common.has_wall_clock);
+        let host_of = |row| hosts.as_ref().and_then(|hosts| hosts.get(row)).filter(|host| !host.is_empty());
+        let time_of = |row| times.filter(|times| times.is_valid(row)).map(|times| times.value(row));
+        let mut runs: Vec<(Partition, Range<u32>)> = Vec::new();
+        // Of the run so far: the host's key, and the times of its day.
+        let (mut last_key, mut last_day) = (None, None::<Range<i64>>);
+        for row in 0..batch.num_rows() {
+            let (key, time) = (hosts.as_ref().and_then(|hosts| hosts.key(row)), time_of(row));
+            let is_of_day = match (time, &last_day) {
+                (Some(time), Some(day)) => day.contains(&time),
+                (None, None) => true,
+                _ => false,
+            };
+            match runs.last_mut() {
+                Some((_, run)) if is_of_day && key == last_key => run.end += 1,
+                _ => {
+                    let day = time.map(|time| time.div_euclid(DAY_NS));
+                    last_key = key;
+                    last_day = day.map(|day| day.saturating_mul(DAY_NS)..(day + 1).saturating_mul(DAY_NS));
+                    let partition = Partition { host: host_of(row).map(str::to_owned), day: day.or(common.first_day) };
+                    runs.push((partition, row as u32..row as u32 + 1));
+                }
+            }
+        }
+        Ok(runs)
     }
 
     /// The rows with the columns of a file.
@@ -191,8 +218,12 @@ struct WordsOf<'a> {
 }
 
 impl<'a> WordsOf<'a> {
+    fn key(&self, row: usize) -> Option<i32> {
+        self.keys.is_valid(row).then(|| self.keys.value(row))
+    }
+
     fn get(&self, row: usize) -> Option<&'a str> {
-        let key = self.keys.is_valid(row).then(|| self.keys.value(row) as usize)?;
+        let key = self.key(row)? as usize;
         self.values.is_valid(key).then(|| self.values.value(key))
     }
 }
@@ -216,4 +247,74 @@ fn pointers(column: &ArrayRef, common: &Common) -> anyhow::Result<ArrayRef> {
     let none = (values.len() - 1) as i32;
     let keys: Int32Array = words.keys.iter().map(|key| Some(key.unwrap_or(none))).collect();
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::Int64Type;
+    use arrow_array::{Int64Array, TimestampNanosecondArray};
+
+    use super::*;
+
+    /// A table with these rows, and their numbers.
+    fn table(rows: &[(Option<i64>, Option<&str>)]) -> (TableInfo, RecordBatch) {
+        let times = TimestampNanosecondArray::from_iter(rows.iter().map(|(time, _)| *time)).with_timezone("UTC");
+        let hosts: DictionaryArray<Int32Type> = rows.iter().map(|(_, host)| *host).collect();
+        let numbers = Int64Array::from_iter_values(0..rows.len() as i64);
+        let columns: [(&str, ArrayRef); 3] =
+            [("time", Arc::new(times)), ("host", Arc::new(hosts)), ("n", Arc::new(numbers))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let info = TableInfo { name: "t".to_owned(), about: String::new(), schema: batch.schema(), is_event: false };
+        (info, batch)
+    }
+
+    #[test]
+    fn rows_are_where_they_belong_in_their_order() {
+        let day = |day: i64, ns: i64| Some(day * DAY_NS + ns);
+        let rows = [
+            (day(2, 0), Some("a")),
+            (day(1, DAY_NS - 1), Some("a")),
+            (day(1, 5), Some("b")),
+            (day(2, DAY_NS - 1), Some("a")),
+            (None, Some("a")),
+            (day(2, 7), Some("")),
+            (day(2, 7), None),
+            (Some(i64::MIN), Some("b")),
+            (Some(i64::MAX), Some("b")),
+            (Some(i64::MAX), Some("b")),
+            (day(-1, 3), Some("b")),
+        ];
+        let (info, batch) = table(&rows);
+        let divided = |common: &Common| {
+            let parts = RowLayout::of(&info, common).divide(&batch, common).unwrap();
+            let part = |(partition, rows): (Partition, RecordBatch)| {
+                let numbers = rows.column_by_name("n").unwrap().as_primitive::<Int64Type>().values().to_vec();
+                (partition.host, partition.day, numbers)
+            };
+            parts.into_iter().map(part).collect::<Vec<_>>()
+        };
+        let common = Common {
+            opened: "t".to_owned(),
+            pointer: "/t".to_owned(),
+            labels: BTreeMap::new(),
+            has_wall_clock: true,
+            first_day: Some(1),
+        };
+        let host = |name: &str| Some(name.to_owned());
+        let (first, last) = (i64::MIN.div_euclid(DAY_NS), i64::MAX.div_euclid(DAY_NS));
+        let expect = [
+            (None, Some(2), vec![5, 6]),
+            (host("a"), Some(1), vec![1, 4]),
+            (host("a"), Some(2), vec![0, 3]),
+            (host("b"), Some(first), vec![7]),
+            (host("b"), Some(-1), vec![10]),
+            (host("b"), Some(1), vec![2]),
+            (host("b"), Some(last), vec![8, 9]),
+        ];
+        assert_eq!(divided(&common), expect);
+        // A clock that counts from somewhere else has no days.
+        let without = Common { has_wall_clock: false, first_day: None, ..common };
+        let hosts: Vec<_> = divided(&without).into_iter().map(|(host, day, rows)| (host, day, rows.len())).collect();
+        assert_eq!(hosts, [(None, None, 2), (host("a"), None, 4), (host("b"), None, 5)]);
+    }
 }

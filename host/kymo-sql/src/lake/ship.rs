@@ -129,6 +129,16 @@ fn is_closed(dir: &Path) -> bool {
     summary(dir)["complete"] == true
 }
 
+/// Whether there are files of records.
+fn has_streams(dir: &Path) -> bool {
+    let is_stream = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let is_other = name == "metadata" || name.as_encoded_bytes().first() == Some(&b'.');
+        !is_other && entry.metadata().is_ok_and(|about| about.is_file() && about.len() > 0)
+    };
+    fs::read_dir(dir).is_ok_and(|entries| entries.flatten().any(is_stream))
+}
+
 impl Shipping {
     /// Nothing more will be closed.
     fn is_over(&self) -> bool {
@@ -162,9 +172,9 @@ impl Shipping {
         Ok(Parts { closed, open })
     }
 
-    /// The directory itself is a trace, and no flight recorder's.
+    /// The directory itself is a trace: of a flight recorder if there were rare events.
     fn is_whole(&self) -> bool {
-        self.dir.join("metadata").is_file() && summary(&self.dir)["flight"].is_null()
+        self.dir.join("metadata").is_file() && (summary(&self.dir)["flight"].is_null() || has_streams(&self.dir))
     }
 
     /// Chunks that came before one that is known, and are neither there nor in the lake. The newest is never removed.
@@ -357,11 +367,16 @@ mod tests {
         assert_eq!(parts.closed, ["chunk-0009", "chunk-10000", "snapshot-0002"]);
         assert_eq!(parts.open, ["chunk-10001"]);
         assert!(!shipping(dir).is_over());
-        // The directory of a session that was not cut is its trace; that of a flight recorder is not.
+        // The directory of a session that was not cut is its trace; that of a flight recorder is one of rare events.
         part(dir, ".", r#"{"complete": true, "flight": null}"#);
         assert!(shipping(dir).parts().unwrap().closed.contains(&WHOLE.to_owned()) && shipping(dir).is_over());
         part(dir, ".", r#"{"complete": true, "flight": {"snapshots": []}}"#);
+        fs::write(dir.join("user_0_0"), "").unwrap();
         assert!(!shipping(dir).parts().unwrap().closed.contains(&WHOLE.to_owned()));
+        fs::write(dir.join("user_0_0"), "records").unwrap();
+        assert_eq!(shipping(dir).parts().unwrap().closed.last().unwrap(), WHOLE);
+        part(dir, ".", r#"{"flight": {"snapshots": []}}"#);
+        assert_eq!(shipping(dir).parts().unwrap().open.last().unwrap(), WHOLE);
     }
 
     #[test]

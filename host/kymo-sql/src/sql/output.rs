@@ -17,6 +17,7 @@ use futures::StreamExt as _;
 use kymo_command::sql::SqlFormat;
 use parquet::arrow::ArrowWriter;
 
+use super::plan::INTERRUPTED;
 use super::session::message;
 use crate::properties::properties;
 
@@ -168,7 +169,7 @@ impl Output {
             let batch = batch.map_err(|error| anyhow::anyhow!(message(&error)))?;
             written.rows += batch.num_rows() as u64;
             self.write(batch)?;
-            anyhow::ensure!(!is_over(), "interrupted: the result is not whole");
+            anyhow::ensure!(!is_over(), INTERRUPTED);
         }
         Ok(written)
     }

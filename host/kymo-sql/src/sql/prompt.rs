@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kymo_command::interrupt::is_over;
 use kymo_command::sql::SqlFormat;
@@ -20,6 +21,9 @@ use tokio::runtime::Runtime;
 use super::functions::{FUNCTIONS, OF_TRACES};
 use super::output::Output;
 use super::session::{Data, Session};
+
+/// How long Ctrl-C may go unseen.
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// Words of SQL that are completed.
 const WORDS: &str = "SELECT FROM WHERE GROUP ORDER BY HAVING LIMIT OFFSET JOIN LEFT ON AS AND OR NOT IN BETWEEN LIKE IS NULL \
@@ -206,10 +210,20 @@ pub async fn interrupted() {
     until_over().await;
 }
 
-/// The same, where signals are taken already.
+/// The same, where signals are taken already. A thread looks: timers stand still while all of tokio's threads compute.
 pub async fn until_over() {
-    while !is_over() {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let look = move || {
+        // Until Ctrl-C, or until nobody waits for it any more.
+        while !is_over() && !tell.is_closed() {
+            std::thread::sleep(LOOK);
+        }
+        let _ = tell.send(());
+    };
+    match std::thread::Builder::new().name("kymo-ctrl-c".to_owned()).spawn(look) {
+        Ok(_) => drop(told.await),
+        // Without it a query runs to its end.
+        Err(_) => std::future::pending().await,
     }
 }
 

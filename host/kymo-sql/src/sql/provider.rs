@@ -298,7 +298,7 @@ impl ExecutionPlan for TraceScan {
             }
             Ok(())
         });
-        Ok(Box::pin(Reading { stream: stream.build(), _until_dropped: until_dropped }))
+        Ok(plan::until_over(Box::pin(Reading { stream: stream.build(), _until_dropped: until_dropped })))
     }
 }
 

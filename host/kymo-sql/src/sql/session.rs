@@ -17,6 +17,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use kymo_tables::{Source, TableInfo};
 
 use super::functions;
+use super::plan;
 use super::provider::TraceSchema;
 use crate::lake::catalog::Lake;
 use crate::lake::provider::LakeSchema;
@@ -151,7 +152,7 @@ impl Session {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement).await.map_err(|error| anyhow::anyhow!(self.refused(&error)))?;
         let frame = self.context.execute_logical_plan(plan).await.map_err(|error| anyhow::anyhow!(message(&error)))?;
-        frame.execute_stream().await.map_err(|error| anyhow::anyhow!(message(&error)))
+        frame.execute_stream().await.map(plan::aside).map_err(|error| anyhow::anyhow!(message(&error)))
     }
 
     /// Why a query is none: of a table that is none, with those that are near it.

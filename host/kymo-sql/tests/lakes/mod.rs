@@ -6,30 +6,25 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use kymo_command::sql::SqlFormat;
 use kymo_sql::day::day_number;
 use kymo_sql::lake::add::{Added, Order, Outside, add};
-use kymo_sql::lake::catalog::Lake;
 use kymo_sql::lake::manifest::{Adding, Manifest};
 use kymo_sql::lake::place::Place;
-use kymo_sql::sql::output::Output;
-use kymo_sql::sql::session::{Data, Session};
-use kymo_tables::{OpenOptions, Source};
 use object_store::path::Path as ObjectPath;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
-use serde_json::Value;
 
 use super::common::Made;
+use super::queries::runtime;
 
 /// The second of these days begins in the middle of a trace.
 pub const DAYS: [&str; 2] = ["2026-11-27", "2026-11-28"];
@@ -48,10 +43,6 @@ pub fn write(made: &Made, dir: &Path, host: &str, midnight: i64) {
     let other = metadata.replace("clock { name = c; freq = 1000000000; };", &clock);
     assert_ne!(metadata, other);
     std::fs::write(dir.join("metadata"), other).unwrap();
-}
-
-pub fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 static TOKENS: AtomicU32 = AtomicU32::new(1);
@@ -74,68 +65,6 @@ pub fn try_add(place: &Place, dir: &Path, order: &Order) -> anyhow::Result<Added
 #[track_caller]
 pub fn add_one(place: &Place, dir: &Path, order: &Order) -> Added {
     try_add(place, dir, order).unwrap_or_else(|error| panic!("{error:#}"))
-}
-
-/// Queries of traces or a lake.
-pub struct Sql(Session);
-
-impl Sql {
-    pub fn lake(place: &Place) -> anyhow::Result<Sql> {
-        let lake = runtime().block_on(Lake::open(place.clone()))?;
-        Ok(Sql(Session::of(Data::Lake(Arc::new(lake)), 2, 64 << 20)?))
-    }
-
-    pub fn trace(dir: &Path) -> Sql {
-        let source = Source::open(&[dir.to_owned()], &OpenOptions::default()).unwrap();
-        Sql(Session::new(Arc::new(source), 2, 64 << 20).unwrap())
-    }
-
-    /// Tables with the names of their columns.
-    pub fn tables(&self) -> BTreeMap<String, Vec<String>> {
-        let names = |info: &kymo_tables::TableInfo| {
-            info.schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
-        };
-        self.0.data().tables().iter().map(|info| (info.name.clone(), names(info))).collect()
-    }
-
-    pub fn try_rows(&self, query: &str) -> anyhow::Result<Vec<Value>> {
-        let written = Shared::default();
-        let sink = written.clone();
-        let all = async {
-            let stream = self.0.query(query).await?;
-            let mut output = Output::new(Box::new(sink), SqlFormat::Json, stream.schema(), true)?;
-            output.write_all(stream, &|| false).await?;
-            output.close()
-        };
-        runtime().block_on(all)?;
-        let bytes = written.0.lock().unwrap().clone();
-        Ok(serde_json::from_slice(&bytes)?)
-    }
-
-    #[track_caller]
-    pub fn rows(&self, query: &str) -> Vec<Value> {
-        self.try_rows(query).unwrap_or_else(|error| panic!("{query}: {error:#}"))
-    }
-
-    pub fn explain(&self, query: &str) -> String {
-        let rows = self.rows(&format!("EXPLAIN {query}"));
-        let plan = rows.iter().find(|row| row["plan_type"] == "physical_plan").unwrap();
-        plan["plan"].as_str().unwrap().to_owned()
-    }
-}
-
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// All files below a directory, with their bytes.

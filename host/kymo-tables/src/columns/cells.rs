@@ -225,6 +225,15 @@ impl Cells {
         }
     }
 
+    /// Whether [`Cells::bytes`] is ever more than nothing.
+    pub fn is_growing(&self) -> bool {
+        match self {
+            Cells::Time { .. } | Cells::Int { .. } | Cells::Bool(_) | Cells::F32(_) | Cells::F64(_) => false,
+            Cells::Struct { members, .. } => members.iter().any(|member| member.cells.is_growing()),
+            _ => true,
+        }
+    }
+
     /// Bytes of what may be longer in one row than in another, about.
     #[inline]
     pub fn bytes(&self) -> usize {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StringArray};
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::ArrowError;
 
 /// Texts in JSON, each possibly absent.
@@ -29,7 +29,8 @@ impl JsonCells {
         self.bytes.len()
     }
 
-    /// Appends what `write` appends to the bytes, which is a whole text; where it appends nothing, there is none.
+    /// Appends what `write` appends to the bytes, which is a whole text; where it appends nothing, there is none. What
+    /// is not UTF-8 of it becomes U+FFFD.
     #[inline]
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len();
@@ -54,9 +55,25 @@ impl JsonCells {
         if i32::try_from(bytes.len()).is_err() {
             return Err(ArrowError::OffsetOverflowError(bytes.len()));
         }
-        let texts = StringArray::try_new(OffsetBuffer::new(ends.into()), Buffer::from(bytes), there.finish())?;
-        Ok(Arc::new(texts))
+        let (ends, bytes, there) = (OffsetBuffer::new(ends.into()), Buffer::from(bytes), there.finish());
+        let texts = StringArray::try_new(ends.clone(), bytes.clone(), there.clone());
+        Ok(Arc::new(texts.or_else(|_| with_replacements(&ends, &bytes, there))?))
     }
+}
+
+/// The texts with U+FFFD for what is not UTF-8.
+#[cold]
+fn with_replacements(
+    ends: &OffsetBuffer<i32>,
+    bytes: &[u8],
+    there: Option<NullBuffer>,
+) -> Result<StringArray, ArrowError> {
+    let (mut text, mut text_ends) = (String::new(), vec![0]);
+    for pair in ends.windows(2) {
+        text += &String::from_utf8_lossy(&bytes[pair[0] as usize..pair[1] as usize]);
+        text_ends.push(i32::try_from(text.len()).map_err(|_| ArrowError::OffsetOverflowError(text.len()))?);
+    }
+    StringArray::try_new(OffsetBuffer::new(text_ends.into()), Buffer::from(text.into_bytes()), there)
 }
 
 #[cfg(test)]
@@ -79,9 +96,15 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_an_error() {
+    fn bytes_that_are_no_text_are_replaced() {
         let mut cells = JsonCells::default();
-        cells.append(|out| out.push(0xFF));
-        assert!(cells.finish().is_err());
+        cells.append(|out| out.extend_from_slice(b"\"a\""));
+        // Both halves of one character, in two texts.
+        cells.append(|out| out.extend_from_slice(b"\"\xC3"));
+        cells.append_null();
+        cells.append(|out| out.extend_from_slice(b"\xA9\""));
+        let array = cells.finish().unwrap();
+        let expect = [Some("\"a\""), Some("\"\u{fffd}"), None, Some("\u{fffd}\"")];
+        assert_eq!(array.as_string::<i32>().iter().collect::<Vec<_>>(), expect);
     }
 }

@@ -42,8 +42,8 @@ impl Column {
             Holds::Bits => Some(record.bits as i64),
             _ => None,
         };
+        // All but the process's are where the opened traces are.
         let text = match holds {
-            Holds::Proc => record.procname,
             Holds::Host => of.host,
             Holds::Trace => of.trace,
             Holds::Stream => record.stream,
@@ -51,7 +51,8 @@ impl Column {
             _ => "",
         };
         match &mut self.cells {
-            Cells::Words(words) => words.push_or_null(text),
+            Cells::Words(words) if holds == Holds::Proc => words.push_or_null(record.procname),
+            Cells::Words(words) => words.push_staying(text),
             Cells::Time { values, .. } | Cells::Int { values, .. } => Integers::push_option(values, number),
             _ => self.cells.append(None),
         }

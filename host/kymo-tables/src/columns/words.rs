@@ -21,9 +21,11 @@ pub struct Words {
     by_number: HashMap<(usize, i128), Option<i32>>,
     /// Keys of texts that came lately, by a digest of where they are: mostly the same ones come again and again.
     recent: [u32; RECENT],
+    /// The same of texts that stay where they are: place and length.
+    staying: [(usize, usize, i32); RECENT],
 }
 
-/// Entries of [`Words::recent`].
+/// Entries of [`Words::recent`] and [`Words::staying`].
 const RECENT: usize = 32;
 
 impl Words {
@@ -42,6 +44,26 @@ impl Words {
             _ => {
                 let key = self.key(text);
                 self.recent[place] = key as u32;
+                key
+            }
+        };
+        self.push_key(Some(key));
+    }
+
+    /// Appends a text that stays where it is until [`Words::finish`], or nothing if it is empty: it is not looked at
+    /// again.
+    #[inline]
+    pub fn push_staying(&mut self, text: &str) {
+        if text.is_empty() {
+            return self.push_null();
+        }
+        let (place, length) = (text.as_ptr() as usize, text.len());
+        let entry = (place >> 3 ^ length) % RECENT;
+        let key = match self.staying[entry] {
+            (known, known_length, key) if (known, known_length) == (place, length) => key,
+            _ => {
+                let key = self.key(text);
+                self.staying[entry] = (place, length, key);
                 key
             }
         };
@@ -106,8 +128,53 @@ impl Words {
         let nulls = self.there.take().and_then(|mut there| there.finish());
         self.by_text.clear();
         self.by_number.clear();
+        self.staying = Default::default();
         let keys = Int32Array::try_new(std::mem::take(&mut self.keys).into(), nulls)?;
         let values = Arc::new(self.values.finish());
         Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array as _;
+    use arrow_array::cast::AsArray as _;
+
+    use super::*;
+
+    fn texts(words: &mut Words) -> Vec<Option<String>> {
+        let array = words.finish().unwrap();
+        let array = array.as_dictionary::<Int32Type>();
+        let values = array.values().as_string::<i32>();
+        assert_eq!(values.len(), values.iter().collect::<std::collections::HashSet<_>>().len(), "each once");
+        array.keys().iter().map(|key| key.map(|key| values.value(key as usize).to_owned())).collect()
+    }
+
+    #[test]
+    fn texts_are_there_once_and_in_their_order() {
+        let mut words = Words::default();
+        let mut buffer = String::from("one");
+        let all: Vec<String> = (0..200).map(|number| format!("text {number}")).collect();
+        for _ in 0..2 {
+            words.push(&buffer);
+            // Another text at the same place, of the same length.
+            buffer.replace_range(.., "two");
+            words.push(&buffer);
+            buffer.replace_range(.., "one");
+            words.push_staying("two");
+            words.push_staying("");
+            // More than are remembered, which have the places of others.
+            (0..2).for_each(|_| all.iter().for_each(|text| words.push_staying(text)));
+            let expect = ["one", "two", "two"].map(|text| Some(text.to_owned())).into_iter().chain([None]);
+            let twice = all.iter().chain(&all).map(|text| Some(text.clone()));
+            assert_eq!(texts(&mut words), expect.chain(twice).collect::<Vec<_>>());
+        }
+        // Behind the end of a batch nothing is known of places.
+        let mut moving = String::from("abc");
+        words.push_staying(&moving);
+        assert_eq!(texts(&mut words), [Some("abc".to_owned())]);
+        moving.replace_range(.., "xyz");
+        words.push_staying(&moving);
+        assert_eq!(texts(&mut words), [Some("xyz".to_owned())]);
     }
 }

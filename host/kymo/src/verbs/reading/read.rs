@@ -25,15 +25,12 @@ mod tests;
 mod text;
 mod zone;
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kymo_command::terminal::ReadingProgress;
+use kymo_command::terminal::{ReadingProgress, is_output_elsewhere};
 use kymo_ctf::read::{Caveat, Passed, Reader, Trace};
 use kymo_index::{Indexes, Named, range};
 
@@ -137,7 +134,7 @@ struct Opened {
 fn open(args: &ReadArgs) -> anyhow::Result<Opened> {
     let named = named(&args.traces.dirs);
     let mut all = Opened { traces: Vec::new(), named, torn: Vec::new(), damaged_logs: 0 };
-    let progress = shows_progress(args).then(|| Arc::new(ReadingProgress::new()));
+    let progress = (args.count || is_output_elsewhere()).then(|| Arc::new(ReadingProgress::new()));
     for dir in all.named.iter().flat_map(|named| &named.parts) {
         let mut opened = if posix::is_log(dir) { posix::open(dir, &mut all.damaged_logs)? } else { Trace::open(dir)? };
         say_if_empty(&opened.value);
@@ -150,14 +147,6 @@ fn open(args: &ReadArgs) -> anyhow::Result<Opened> {
     }
     hosts::bring_together(&mut all.traces, &all.named, &args.hosts)?;
     Ok(all)
-}
-
-/// Whether how far it is can be shown on standard error: not while records come on the same terminal, or go to a
-/// program that may have it, such as less.
-fn shows_progress(args: &ReadArgs) -> bool {
-    let stdout = io::stdout();
-    let kind = stdout.as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
-    args.count || kind.is_ok_and(|kind| kind.is_file() || kind.file_type().is_char_device() && !stdout.is_terminal())
 }
 
 /// The times that are asked for, ns. Those from an end of the trace are looked up.
