@@ -179,14 +179,16 @@ export class Records implements Part {
 
   /** The first rows of another window, instead of those that are there. */
   private begin(made: readonly HTMLElement[], columns: readonly ColumnName[]): void {
-    const hadFocus = this.body.contains(document.activeElement);
+    const focused = document.activeElement instanceof HTMLTableRowElement && this.body.contains(document.activeElement) ? document.activeElement : null;
+    const place = focused?.sectionRowIndex ?? 0;
     this.body.replaceChildren(...made);
     this.head.replaceChildren(...columns.map((name) => el('th', COLUMNS[name].classes, COLUMNS[name].head)));
     this.isFresh = false;
-    const first = this.body.rows[0];
-    if (!first) return;
-    first.tabIndex = 0;
-    if (hadFocus) first.focus({ preventScroll: true });
+    const again = focused ? sameRecord([...this.body.rows], place, focused.dataset['time']) : undefined;
+    const row = again ?? this.body.rows[0];
+    if (!row) return;
+    row.tabIndex = 0;
+    if (focused) row.focus({ preventScroll: true });
   }
 
   private row(answer: Answer, i: number, columns: readonly ColumnName[]): HTMLElement {
@@ -209,6 +211,7 @@ export class Records implements Part {
     };
     const line = el('tr', 'can', ...columns.map((name) => el('td', COLUMNS[name].classes, cells[name]())));
     line.tabIndex = -1;
+    line.dataset['time'] = String(time);
     line.addEventListener('click', () => {
       const { view, whole } = app;
       const isSeen = time >= view.from && time < view.to;
@@ -217,6 +220,12 @@ export class Records implements Part {
     });
     return line;
   }
+}
+
+/** The row of a record of that time: at the same place, where the rows are the same again, else the first one. */
+export function sameRecord<T extends { dataset: DOMStringMap }>(rows: readonly T[], place: number, time: string | undefined): T | undefined {
+  if (time === undefined) return undefined;
+  return [rows[place], ...rows].find((row) => row?.dataset['time'] === time);
 }
 
 function lossRow(answer: Answer, i: number, columns: number): HTMLElement {

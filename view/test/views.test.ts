@@ -11,7 +11,7 @@ import { flameBoxes } from '../src/flame.js';
 import { curves, density, logScale, tail } from '../src/histograms.js';
 import { drawnOf } from '../src/laboratory.js';
 import { pathPicture, steps } from '../src/path.js';
-import { columnsOf, toggled } from '../src/records.js';
+import { columnsOf, sameRecord, toggled } from '../src/records.js';
 import { band, fieldsOf, numericFields, shown } from '../src/values.js';
 import { fromFragment, marked, sampleOf, toFragment, whole } from '../src/view.js';
 import { frame } from './frame.js';
@@ -185,4 +185,11 @@ test('columns of the table of records are chosen, and kept in the address', () =
   assert.equal(toggled('time,cursor,cpu,thread,event,fields', 'delta'), '', 'all');
   assert.equal(toggled('event', 'event'), 'event', 'the last one stays');
   assert.equal(fromFragment(toFragment({ ...view, columns: 'time,event' }), all).columns, 'time,event');
+});
+
+test('the row that has the focus is the one of the same record when rows are made again', () => {
+  const rows = ['5', '7', '7', '9', undefined].map((time, place) => ({ dataset: time === undefined ? {} : { time }, place }));
+  const found = (place: number, time: string | undefined): number | undefined => sameRecord(rows, place, time)?.place;
+  assert.deepEqual([found(1, '7'), found(2, '7'), found(40, '7')], [1, 2, 1]);
+  assert.deepEqual([found(0, '9'), found(0, '8'), found(4, undefined)], [3, undefined, undefined]);
 });
