@@ -32,6 +32,7 @@ const IS_PLAIN: [bool; 256] = {
 };
 
 /// A text with its quotes.
+#[inline]
 pub fn push_text(out: &mut Vec<u8>, text: &str) {
     if text.bytes().fold(true, |is_plain, b| is_plain & IS_PLAIN[usize::from(b)]) {
         out.push(b'"');
@@ -47,7 +48,9 @@ pub fn push_text(out: &mut Vec<u8>, text: &str) {
 pub fn push_fields<'a>(out: &mut Vec<u8>, fields: impl Iterator<Item = (&'a str, Value<'a>)>, wide: Wide) {
     out.push(b'{');
     for (position, (name, value)) in fields.enumerate() {
-        out.extend_from_slice(if position == 0 { b"" } else { b"," });
+        if position > 0 {
+            out.push(b',');
+        }
         push_text(out, name);
         out.push(b':');
         push_value(out, &value, wide);

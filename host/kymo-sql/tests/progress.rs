@@ -127,6 +127,19 @@ fn every_query_has_its_line_and_a_file_has_the_rows_alone() {
 }
 
 #[test]
+fn rows_of_a_query_that_goes_on_are_alone_on_the_terminal() {
+    let dir = trace();
+    let query = slow(SOME).replace("max(", "(").replace("SELECT", "SELECT cpu,");
+    for rest in ["", "| cat"] {
+        let (shown, status) = OnTerminal::start(dir.path(), &format!("\"{query}\" --format csv {rest}")).finish();
+        let (before, rows) = shown.split_once("cpu,answer").unwrap();
+        assert!(!rows.contains("kymo:") && !rows.contains('\x1b'), "{rest}: {:?}", &rows[..rows.len().min(2000)]);
+        assert_eq!(rows.lines().count(), 1 + (RECORDS * PACKETS) as usize, "{rest}");
+        assert!(screen(before).is_empty() && status == Some(0), "{before:?}");
+    }
+}
+
+#[test]
 fn ctrl_c_leaves_a_clean_line() {
     let dir = trace();
     let mut command = OnTerminal::start(dir.path(), &format!("'{}'", slow(40)));

@@ -13,7 +13,7 @@ use arrow_array::{
     Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, StringArray, UInt32Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::compute::{max, min, take_record_batch};
 use kymo_tables::TableInfo;
 
 use super::names::LABEL;
@@ -188,8 +188,7 @@ impl RowLayout {
     /// Least and greatest time of rows of a file.
     pub fn times(rows: &RecordBatch) -> Option<(i64, i64)> {
         let times = rows.column_by_name("time")?.as_primitive_opt::<TimestampNanosecondType>()?;
-        let known = || times.iter().flatten();
-        known().min().zip(known().max())
+        min(times).zip(max(times))
     }
 }
 
@@ -245,7 +244,10 @@ fn pointers(column: &ArrayRef, common: &Common) -> anyhow::Result<ArrayRef> {
     let values: ArrayRef = Arc::new(StringArray::from_iter_values(values));
     // A row that names none is of this one.
     let none = (values.len() - 1) as i32;
-    let keys: Int32Array = words.keys.iter().map(|key| Some(key.unwrap_or(none))).collect();
+    let keys: Int32Array = match words.keys.null_count() {
+        0 => words.keys.clone(),
+        _ => words.keys.iter().map(|key| Some(key.unwrap_or(none))).collect(),
+    };
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values)?))
 }
 

@@ -81,7 +81,11 @@ enum Form {
     },
     Json(arrow_json::writer::ArrayWriter<Sink>),
     Jsonl(arrow_json::writer::LineDelimitedWriter<Sink>),
-    Csv(Box<arrow_csv::Writer<Sink>>),
+    Csv {
+        writer: Box<arrow_csv::Writer<Sink>>,
+        /// Its names are not written yet: they come with the first row, or at the end.
+        names: Option<SchemaRef>,
+    },
     Parquet(Box<ArrowWriter<Sink>>),
     /// Its dictionaries cannot be replaced from batch to batch: texts are written out, with these types.
     ArrowFile(Box<arrow_ipc::writer::FileWriter<Sink>>, SchemaRef),
@@ -137,10 +141,8 @@ impl Output {
                 Form::Jsonl(builder.build::<_, arrow_json::writer::LineDelimited>(sink))
             }
             SqlFormat::Csv => {
-                let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(sink);
-                // The names are there also where there is no row.
-                writer.write(&RecordBatch::new_empty(schema))?;
-                Form::Csv(Box::new(writer))
+                let writer = arrow_csv::WriterBuilder::new().with_header(true).build(sink);
+                Form::Csv { writer: Box::new(writer), names: Some(schema) }
             }
             SqlFormat::Parquet => {
                 let properties = properties(&schema, GROUP_ROWS).build();
@@ -189,7 +191,11 @@ impl Output {
             }
             Form::Json(writer) => writer.write(&batch)?,
             Form::Jsonl(writer) => writer.write(&batch)?,
-            Form::Csv(writer) => writer.write(&batch)?,
+            Form::Csv { writer, names } if batch.num_rows() > 0 => {
+                names.take();
+                writer.write(&batch)?;
+            }
+            Form::Csv { .. } => {}
             Form::Parquet(writer) => writer.write(&batch)?,
             Form::ArrowFile(writer, plain) => {
                 let columns = batch.columns().iter().zip(plain.fields());
@@ -238,7 +244,12 @@ impl Output {
                 writer.finish()?;
                 writer.into_inner().flush()?;
             }
-            Form::Csv(writer) => writer.into_inner().flush()?,
+            Form::Csv { mut writer, names } => {
+                if let Some(schema) = names {
+                    writer.write(&RecordBatch::new_empty(schema))?;
+                }
+                writer.into_inner().flush()?;
+            }
             Form::Parquet(writer) => writer.into_inner()?.flush()?,
             Form::ArrowFile(writer, _) => writer.into_inner()?.flush()?,
             Form::ArrowStream(writer) => writer.into_inner()?.flush()?,

@@ -75,8 +75,13 @@ impl Integers {
     /// Appends a number, or nothing.
     #[inline]
     pub fn push_option(&mut self, bits: Option<i64>) {
-        self.values.push(bits.unwrap_or(0));
-        self.there.append(bits.is_some());
+        match bits {
+            Some(bits) => self.push(bits),
+            None => {
+                self.values.push(0);
+                self.there.append_null();
+            }
+        }
     }
 
     fn finish<T: ArrowPrimitiveType>(

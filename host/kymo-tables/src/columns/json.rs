@@ -35,7 +35,10 @@ impl JsonCells {
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.bytes.len();
         write(&mut self.bytes);
-        self.there.append(self.bytes.len() > begin);
+        match self.bytes.len() > begin {
+            true => self.there.append_non_null(),
+            false => self.there.append_null(),
+        }
         // A batch ends long before (`BATCH_BYTES`).
         self.ends.push(i32::try_from(self.bytes.len()).unwrap_or(i32::MAX));
     }

@@ -3,7 +3,7 @@
 
 use kymo_ctf::read::{PacketWriter, Record};
 
-use super::cells::{Cells, Integers};
+use super::cells::Cells;
 use crate::shape::Holds;
 
 /// A column on its way.
@@ -32,29 +32,21 @@ pub(crate) struct DirectRow<'r> {
 }
 
 impl Column {
-    /// What all records have.
+    /// What all records have. All texts but the process's are where the opened traces are.
+    #[inline]
     pub fn head(&mut self, holds: Holds, record: &Record<'_>, of: RowOf<'_>) {
-        let number = match holds {
-            Holds::Time => i64::try_from(record.ns).ok(),
-            Holds::Cpu => record.cpu.map(i64::from),
-            Holds::Pid => record.vpid.map(i64::from),
-            Holds::Tid => record.vtid.map(i64::from),
-            Holds::Bits => Some(record.bits as i64),
-            _ => None,
-        };
-        // All but the process's are where the opened traces are.
-        let text = match holds {
-            Holds::Host => of.host,
-            Holds::Trace => of.trace,
-            Holds::Stream => record.stream,
-            Holds::Event => record.event.name.as_str(),
-            _ => "",
-        };
-        match &mut self.cells {
-            Cells::Words(words) if holds == Holds::Proc => words.push_or_null(record.procname),
-            Cells::Words(words) => words.push_staying(text),
-            Cells::Time { values, .. } | Cells::Int { values, .. } => Integers::push_option(values, number),
-            _ => self.cells.append(None),
+        match (holds, &mut self.cells) {
+            (Holds::Time, Cells::Time { values, .. }) => values.push_option(i64::try_from(record.ns).ok()),
+            (Holds::Cpu, Cells::Int { values, .. }) => values.push_option(record.cpu.map(i64::from)),
+            (Holds::Pid, Cells::Int { values, .. }) => values.push_option(record.vpid.map(i64::from)),
+            (Holds::Tid, Cells::Int { values, .. }) => values.push_option(record.vtid.map(i64::from)),
+            (Holds::Bits, Cells::Int { values, .. }) => values.push(record.bits as i64),
+            (Holds::Proc, Cells::Words(words)) => words.push_or_null(record.procname),
+            (Holds::Host, Cells::Words(words)) => words.push_staying(of.host),
+            (Holds::Trace, Cells::Words(words)) => words.push_staying(of.trace),
+            (Holds::Stream, Cells::Words(words)) => words.push_staying(record.stream),
+            (Holds::Event, Cells::Words(words)) => words.push_staying(&record.event.name),
+            (_, cells) => cells.append(None),
         }
     }
 }

@@ -110,7 +110,11 @@ impl Words {
     #[inline]
     fn push_key(&mut self, key: Option<i32>) {
         self.keys.push(key.unwrap_or(0));
-        self.there.get_or_insert_with(|| NullBufferBuilder::new(1024)).append(key.is_some());
+        let there = self.there.get_or_insert_with(|| NullBufferBuilder::new(1024));
+        match key {
+            Some(_) => there.append_non_null(),
+            None => there.append_null(),
+        }
     }
 
     fn key(&mut self, text: &str) -> i32 {
