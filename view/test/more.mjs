@@ -132,6 +132,8 @@ await step('the picture of a running session moves on by itself', async () => {
 await step('moving pauses, back in time stays there, and l follows again', async () => {
   await page.keyboard.press('ArrowLeft');
   await until(() => document.querySelector('#live').dataset.state === 'paused');
+  // The address follows small moves a moment later.
+  await new Promise((resolve) => setTimeout(resolve, 1000));
   const { from, to } = await fragment();
   await new Promise((resolve) => setTimeout(resolve, 1500));
   assert.deepEqual([(await fragment()).from, (await fragment()).to], [from, to]);
