@@ -116,7 +116,9 @@ export class App {
   show(view: View, isSmall = false): void {
     const before = this.current;
     this.current = view;
-    if (this.isFollowing || isSmall) this.noteSoon();
+    // What is more than a move of the window stands in the address at once.
+    const isMove = toFragment({ ...view, from: before.from, to: before.to }) === toFragment(before);
+    if (this.isFollowing || (isSmall && isMove)) this.noteSoon();
     else this.note();
     for (const part of this.parts) part.changed(view, before);
   }
