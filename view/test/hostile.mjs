@@ -71,6 +71,8 @@ const STEPS = {
         const threads = [...document.querySelectorAll('#labels [data-key^="tid"] .name')];
         return threads.length === 1 && threads[0].textContent.startsWith('<img');
       });
+      // The address follows some changes a moment later.
+      await new Promise((resolve) => setTimeout(resolve, 1000));
       assert.equal((await fragment()).match, '<img');
       await page.reload();
       await until(() => document.querySelector('#match').value === '<img');
