@@ -44,21 +44,11 @@ impl Stop {
     }
 }
 
-/// Records that are missing somewhere between two times.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Records that are missing somewhere between two times: one loss, or several of one pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossSpan {
-    /// ns.
-    pub from: i64,
-    /// ns.
-    pub to: i64,
-    /// The CPU, where it is known.
-    pub cpu: Option<u32>,
-    /// The process, of a program's records.
-    pub process: Option<u32>,
-    /// Records that were counted.
-    pub records: u64,
-    /// Packets that are missing.
-    pub packets: u64,
+    /// From the begin of the first to the end of the last, with the sums of all.
+    pub all: LossAt,
     /// How many losses these are.
     pub count: u32,
 }
@@ -66,14 +56,14 @@ pub struct LossSpan {
 impl LossSpan {
     /// Of one loss.
     pub fn of(loss: &LossAt) -> LossSpan {
-        let LossAt { from, to, cpu, process, records, packets } = *loss;
-        LossSpan { from, to, cpu, process, records, packets, count: 1 }
+        LossSpan { all: *loss, count: 1 }
     }
 
     fn add(&mut self, other: &LossSpan) {
-        (self.from, self.to) = (self.from.min(other.from), self.to.max(other.to));
-        self.records = self.records.saturating_add(other.records);
-        self.packets = self.packets.saturating_add(other.packets);
+        let (all, more) = (&mut self.all, &other.all);
+        (all.from, all.to) = (all.from.min(more.from), all.to.max(more.to));
+        all.records = all.records.saturating_add(more.records);
+        all.packets = all.packets.saturating_add(more.packets);
         self.count = self.count.saturating_add(other.count);
     }
 }
@@ -87,19 +77,24 @@ pub struct LossLog {
 
 impl LossLog {
     /// Takes one; those of one CPU and process that lie in one pixel are one.
-    pub fn take(&mut self, loss: LossSpan, pixels: Option<&Pixels>) {
+    pub fn take(&mut self, loss: &LossAt, pixels: Option<&Pixels>) {
+        self.put(LossSpan::of(loss), pixels);
+    }
+
+    fn put(&mut self, span: LossSpan, pixels: Option<&Pixels>) {
+        let loss = &span.all;
         self.sum.records = self.sum.records.saturating_add(loss.records);
         self.sum.packets = self.sum.packets.saturating_add(loss.packets);
         self.sum.places += 1;
-        let is_of_same = |known: &&mut LossSpan| (known.cpu, known.process) == (loss.cpu, loss.process);
+        let is_of_same = |known: &&mut LossSpan| (known.all.cpu, known.all.process) == (loss.cpu, loss.process);
         let newest = self.list.iter_mut().rev().take(64).find(is_of_same);
-        let is_same = |pixels: &Pixels, known: &LossSpan| {
+        let is_same = |pixels: &Pixels, known: &LossAt| {
             let pixel = pixels.of(known.from);
             pixel == pixels.of(loss.from) && pixel == pixels.of(loss.to) && pixel == pixels.of(known.to)
         };
         match (newest, pixels) {
-            (Some(known), Some(pixels)) if is_same(pixels, known) => known.add(&loss),
-            _ => self.list.push(loss),
+            (Some(known), Some(pixels)) if is_same(pixels, &known.all) => known.add(&span),
+            _ => self.list.push(span),
         }
     }
 
@@ -118,10 +113,10 @@ impl LossLog {
         answer.lost = self.sum;
         if self.list.len() > most {
             answer.notes.push(format!("{} losses; the {most} largest are listed", self.list.len()));
-            self.list.sort_by_key(|loss| std::cmp::Reverse((loss.records, loss.packets)));
+            self.list.sort_by_key(|loss| std::cmp::Reverse((loss.all.records, loss.all.packets)));
             self.list.truncate(most);
         }
-        self.list.sort_by_key(|loss| loss.from);
+        self.list.sort_by_key(|loss| loss.all.from);
         let table = table(answer, &self.list);
         answer.push(table);
     }
@@ -130,12 +125,12 @@ impl LossLog {
 /// The table of losses.
 pub fn table(answer: &Answer, losses: &[LossSpan]) -> Table {
     Table::new("losses")
-        .column("from", losses.iter().map(|loss| answer.time(loss.from)))
-        .column("to", losses.iter().map(|loss| answer.time(loss.to)))
-        .column("cpu", losses.iter().map(|loss| loss.cpu))
-        .column("records", losses.iter().map(|loss| loss.records))
-        .column("packets", losses.iter().map(|loss| loss.packets))
-        .column("process", losses.iter().map(|loss| loss.process))
+        .column("from", losses.iter().map(|loss| answer.time(loss.all.from)))
+        .column("to", losses.iter().map(|loss| answer.time(loss.all.to)))
+        .column("cpu", losses.iter().map(|loss| loss.all.cpu))
+        .column("records", losses.iter().map(|loss| loss.all.records))
+        .column("packets", losses.iter().map(|loss| loss.all.packets))
+        .column("process", losses.iter().map(|loss| loss.all.process))
         .column("count", losses.iter().map(|loss| loss.count))
 }
 
@@ -192,7 +187,7 @@ impl Choose for Watched<'_> {
     }
 
     fn lost(&mut self, loss: &Loss<'_>) {
-        self.losses.take(LossSpan::of(&LossAt::of(loss)), self.pixels);
+        self.losses.take(&LossAt::of(loss), self.pixels);
         if let Some(chosen) = &mut self.chosen {
             chosen.lost(loss);
         }
@@ -219,8 +214,8 @@ impl Walked {
     /// The same, with the losses of a part of the window.
     pub fn tell_of(self, answer: &mut Answer, part: Window) {
         let mut losses = LossLog::default();
-        let touches = |loss: &&LossSpan| loss.from < part.to && loss.to >= part.from;
-        self.losses.list.iter().filter(touches).for_each(|loss| losses.take(loss.clone(), None));
+        let touches = |loss: &&LossSpan| loss.all.from < part.to && loss.all.to >= part.from;
+        self.losses.list.iter().filter(touches).for_each(|loss| losses.put(*loss, None));
         Walked { losses, ..self }.tell(answer);
     }
 }
@@ -282,7 +277,7 @@ impl<'o> Walk<'o> {
         for part in &cover.parts {
             stop.check()?;
             take(visit, part);
-            part.losses.iter().for_each(|loss| losses.take(LossSpan::of(loss), self.pixels.as_ref()));
+            part.losses.iter().for_each(|loss| losses.take(loss, self.pixels.as_ref()));
         }
         let behind = Window { from: cover.records_from, to: self.window.to };
         let (losses, walker) = self.pass(behind, losses, visit, true, stop)?;
@@ -307,7 +302,7 @@ impl<'o> Walk<'o> {
         }
         for part in &cover.parts {
             visit.sums(part);
-            part.losses.iter().for_each(|loss| losses.take(LossSpan::of(loss), self.pixels.as_ref()));
+            part.losses.iter().for_each(|loss| losses.take(loss, self.pixels.as_ref()));
         }
         visit.names_are_known(true);
         for stretch in &of.stretches {
@@ -350,7 +345,7 @@ impl<'o> Walk<'o> {
         let is_whole = match looks_at_few && watched.chosen.is_none() {
             _ if part.is_empty() => true,
             true => {
-                let mut lost = |loss: &LossAt| watched.losses.take(LossSpan::of(loss), watched.pixels);
+                let mut lost = |loss: &LossAt| watched.losses.take(loss, watched.pixels);
                 walker.follow_while(&mut reader, &mut lost, visit, &goes_on)
             }
             false => walker.go_while(&mut reader, &mut watched, visit, &goes_on),

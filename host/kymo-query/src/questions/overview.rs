@@ -161,9 +161,9 @@ fn from_records(
     }
     // A loss is where it ends, as in the index.
     for loss in walked.losses.list() {
-        let bin = &mut bins[pixels.of(loss.to) as usize];
-        bin.lost = bin.lost.saturating_add(loss.records);
-        bin.packets = bin.packets.map(|packets| packets.saturating_add(loss.packets));
+        let bin = &mut bins[pixels.of(loss.all.to) as usize];
+        bin.lost = bin.lost.saturating_add(loss.all.records);
+        bin.packets = bin.packets.map(|packets| packets.saturating_add(loss.all.packets));
     }
     answer.lost = walked.losses.sum();
     answer.notes.extend(walked.notes);

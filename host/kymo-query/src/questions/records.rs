@@ -148,11 +148,11 @@ pub fn records(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     answer.set("row", row);
     tell(&mut answer, &page.rows);
     for (_, loss) in &page.losses {
-        answer.lost.records = answer.lost.records.saturating_add(loss.records);
-        answer.lost.packets = answer.lost.packets.saturating_add(loss.packets);
+        answer.lost.records = answer.lost.records.saturating_add(loss.all.records);
+        answer.lost.packets = answer.lost.packets.saturating_add(loss.all.packets);
         answer.lost.places += 1;
     }
-    let losses: Vec<LossSpan> = page.losses.iter().map(|(_, loss)| loss.clone()).collect();
+    let losses: Vec<LossSpan> = page.losses.iter().map(|(_, loss)| *loss).collect();
     let table = walk::table(&answer, &losses).column("before", page.losses.iter().map(|(before, _)| *before));
     answer.push(table);
     Ok(answer)

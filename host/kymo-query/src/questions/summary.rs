@@ -17,7 +17,7 @@ use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::walk::{self, LossLog, LossSpan, Stop};
+use crate::walk::{self, LossLog, Stop};
 
 /// Rows of losses where a question does not say.
 const LOSSES: usize = 1000;
@@ -78,7 +78,7 @@ fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
     let mut reader = match cover {
         Some(cover) => {
             let listed = cover.parts.iter().flat_map(|part| &part.losses);
-            listed.for_each(|loss| log.take(LossSpan::of(loss), None));
+            listed.for_each(|loss| log.take(loss, None));
             walk::begin(of, Window { from: cover.records_from, to }, stop)?.0
         }
         None => Reader::new(&of.traces),
@@ -91,7 +91,7 @@ fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
         }
         if let Passed::Loss { .. } = item {
             if let Some(Item::Loss(loss)) = reader.current() {
-                log.take(LossSpan::of(&LossAt::of(&loss)), None);
+                log.take(&LossAt::of(&loss), None);
             }
         }
     }

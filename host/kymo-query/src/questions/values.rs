@@ -177,11 +177,16 @@ pub fn values(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let places = places(of, &field)?;
     let bins = Pixels::new(window, count);
     let few = Few::by_fields(places.iter().map(Option::is_some).collect());
-    let mut gather = FieldValues { bins, places, values: vec![None; count as usize], not_numbers: 0 };
+    let make = || FieldValues { bins, places: places.clone(), values: vec![None; count as usize], not_numbers: 0 };
+    let mut gather = make();
     let walk = Walk::new(of, window).filtered(parameters)?;
     let (walked, source) = match walk.run_few(&few, &mut gather, stop)? {
         Some(walked) => (walked, "index"),
-        None => (walk.run(&mut gather, stop)?, "records"),
+        None => {
+            // It may have got the begin of the window already.
+            gather = make();
+            (walk.run(&mut gather, stop)?, "records")
+        }
     };
     let mut answer = begin("values", of, window);
     answer.set("field", field);

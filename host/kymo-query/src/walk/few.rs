@@ -7,7 +7,7 @@ use kymo_ctf::read::{Item, Passed, Range, Reader, Record, Start};
 use kymo_feed::{LossAt, Seen, clamp};
 use kymo_index::Cover;
 
-use super::{Gather, LossLog, LossSpan, Stop, Walk, Walked};
+use super::{Gather, LossLog, Stop, Walk, Walked};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
@@ -82,7 +82,7 @@ impl Walk<'_> {
             losses = walk.pass(before, losses, visit, true, stop)?.0;
         }
         for loss in cover.parts.iter().flat_map(|part| &part.losses) {
-            losses.take(LossSpan::of(loss), self.pixels.as_ref());
+            losses.take(loss, self.pixels.as_ref());
         }
         if !self.middle(few, (&cover, &streams), visit, stop)? {
             return Ok(None);
