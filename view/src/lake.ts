@@ -95,7 +95,13 @@ class LakePage {
     addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.redraw('distribution', 'trend')).observe(byId('lake'));
     const main = byId('lake');
-    main.addEventListener('pointerover', ({ target }) => target instanceof SVGElement && target.dataset['tip'] && this.say(target.dataset['tip']));
+    // What is drawn anew under a pointer that rests says nothing: the keyboard may have said something meanwhile.
+    let rest = '';
+    main.addEventListener('pointerover', ({ target, clientX, clientY }) => {
+      const place = `${clientX} ${clientY}`;
+      if (place !== rest && target instanceof SVGElement && target.dataset['tip']) this.say(target.dataset['tip']);
+      rest = place;
+    });
     main.addEventListener('click', ({ target }) => {
       const day = target instanceof SVGElement ? target.dataset['day'] : undefined;
       if (day !== undefined) this.chooseDay(Number(day));
