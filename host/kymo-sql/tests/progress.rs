@@ -59,9 +59,11 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(trace: &Path, rest: &str) -> OnTerminal {
-        let line = format!("{} sql {} --threads 1 {rest}", env!("CARGO_BIN_EXE_kymo-sql"), trace.display());
+        // The shell of script(1) is whose it may be, and one that waits for a command ends with a status of its own
+        // after Ctrl-C: the command takes its place.
+        let line = format!("exec {} sql {} --threads 1 {rest}", env!("CARGO_BIN_EXE_kymo-sql"), trace.display());
         let mut command = Command::new("script");
-        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
         let mut script =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("script(1)");
         let (keys, shown) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
