@@ -6,6 +6,7 @@ use kymo_ctf::read::{PacketMark, PreviousPacket};
 
 use crate::buckets::Buckets;
 use crate::file::Piece;
+use crate::fine::FineCounts;
 
 /// Small packets share an entry, until they have so many bytes.
 const ENTRY_BYTES_MIN: u64 = 64 << 10;
@@ -52,6 +53,8 @@ pub struct Account {
     pub entries: Vec<Entry>,
     /// Records by event and time; in the last row those that were lost, at the end of the loss.
     pub buckets: Buckets,
+    /// Records and lost records in shorter columns.
+    pub fine: FineCounts,
     /// Lost records, packets, and places where they were lost.
     pub lost: [u64; 3],
     /// A loss came in a packet that names no process: it may be of a kernel.
@@ -64,6 +67,9 @@ pub struct Account {
     touched: Vec<usize>,
     /// The column of their times: the first one, and the first behind.
     column: (u64, u64),
+    /// The part of it that is in one fine column, and the records in that.
+    part: (u64, u64),
+    in_part: u64,
     /// Of all of them: how many, lowest and highest time.
     all: Aside,
 }
@@ -87,12 +93,13 @@ impl Aside {
 }
 
 impl Account {
-    /// Of a stream of a trace with so many events.
-    pub fn new(events: usize) -> Account {
+    /// Of a stream of so many bytes, of a trace with so many events.
+    pub fn new(events: usize, bytes: u64) -> Account {
         Account {
             events: (0..events).map(|event| EventCount { event, records: 0, first: u64::MAX, last: 0 }).collect(),
             entries: Vec::new(),
             buckets: Buckets::new(events + 1),
+            fine: FineCounts::new(bytes),
             lost: [0; 3],
             has_unnamed_loss: false,
             packet: u64::MAX,
@@ -100,6 +107,8 @@ impl Account {
             aside: vec![Aside::NONE; events],
             touched: Vec::new(),
             column: (0, 0),
+            part: (0, 0),
+            in_part: 0,
             all: Aside::NONE,
         }
     }
@@ -128,9 +137,10 @@ impl Account {
     /// A record.
     #[inline]
     pub fn record(&mut self, event: usize, cycles: u64) {
-        if cycles < self.column.0 || cycles >= self.column.1 {
-            self.begin_column(cycles);
+        if cycles < self.part.0 || cycles >= self.part.1 {
+            self.begin_part(cycles);
         }
+        self.in_part += 1;
         let aside = &mut self.aside[event];
         if aside.records == 0 {
             self.touched.push(event);
@@ -146,6 +156,7 @@ impl Account {
         // The columns may become others with it.
         self.end_column();
         self.buckets.add(self.events.len(), to, records);
+        self.fine.add(to, 0, records);
         self.note(from, to);
         if let Some(entry) = self.entries.last_mut() {
             entry.lost = sum(entry.lost, records);
@@ -158,16 +169,26 @@ impl Account {
         self.close_entry();
     }
 
-    /// The column of a time is the one that records are kept aside for.
+    /// The columns of a time are those that records are kept aside for.
     #[cold]
-    fn begin_column(&mut self, cycles: u64) {
-        self.end_column();
-        self.column = self.buckets.column_of(cycles);
+    fn begin_part(&mut self, cycles: u64) {
+        self.end_part();
+        if cycles < self.column.0 || cycles >= self.column.1 {
+            self.end_column();
+            self.column = self.buckets.column_of(cycles);
+        }
+        let fine = self.fine.column_of(cycles);
+        self.part = (self.column.0.max(fine.0), self.column.1.min(fine.1));
+    }
+
+    fn end_part(&mut self) {
+        self.fine.add(self.part.0, std::mem::take(&mut self.in_part), 0);
     }
 
     /// Adds what was kept aside to counts and buckets.
     fn end_column(&mut self) {
-        self.column = (0, 0);
+        self.end_part();
+        (self.column, self.part) = ((0, 0), (0, 0));
         for event in self.touched.drain(..) {
             let aside = std::mem::replace(&mut self.aside[event], Aside::NONE);
             let of = &mut self.events[event];
@@ -359,7 +380,7 @@ mod tests {
 
     /// What an account has that adds every record at once.
     fn at_once(items: &[Item]) -> Account {
-        let mut account = Account::new(3);
+        let mut account = Account::new(3, 0);
         give(&mut account, items, |account| account.finish());
         account
     }
@@ -386,7 +407,7 @@ mod tests {
 
         #[test]
         fn what_is_kept_aside_is_counted(items in prop::collection::vec(item(), 0..80)) {
-            let mut account = Account::new(3);
+            let mut account = Account::new(3, 0);
             give(&mut account, &items, |_| {});
             let expect = at_once(&items);
             prop_assert_eq!(&account.events, &expect.events);

@@ -29,6 +29,20 @@ impl Buckets {
         Buckets { shift: 1, first: 0, columns: 0, rows: vec![Vec::new(); rows] }
     }
 
+    /// Nothing yet in so many columns of 2^shift units, which are not folded; there may be more than [`COLUMNS_MAX`].
+    pub(crate) fn of_length(shift: u32, first: u64, columns: usize, rows: usize) -> Buckets {
+        Buckets { shift, first, columns, rows: vec![Vec::new(); rows] }
+    }
+
+    /// Puts a count into a column that is there.
+    pub(crate) fn set(&mut self, row: usize, column: usize, count: u64) {
+        let Some(row) = self.rows.get_mut(row).filter(|_| count > 0 && column < self.columns) else { return };
+        if row.len() <= column {
+            row.resize(column + 1, 0);
+        }
+        row[column] = count;
+    }
+
     /// Columns.
     pub fn columns(&self) -> usize {
         self.columns
@@ -188,8 +202,13 @@ impl Buckets {
 
     /// The same again.
     pub fn take(take: &mut Take<'_>) -> Option<Buckets> {
+        Buckets::take_up_to(COLUMNS_MAX, take)
+    }
+
+    /// The same again, of so many columns at most.
+    pub(crate) fn take_up_to(most: usize, take: &mut Take<'_>) -> Option<Buckets> {
         let shift = take.small().filter(|shift: &u32| *shift < 64)?;
-        let (first, columns) = (take.number()?, take.small().filter(|columns: &usize| *columns <= COLUMNS_MAX)?);
+        let (first, columns) = (take.number()?, take.small().filter(|columns: &usize| *columns <= most)?);
         first.checked_add(columns as u64 + 1)?;
         let mut buckets = Buckets { shift, first, columns, rows: Vec::new() };
         let mut cells = 0;

@@ -15,6 +15,7 @@ use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
 use crate::error::Error;
 use crate::file::{Piece, Writer};
+use crate::fine::FineCounts;
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
 
@@ -54,8 +55,10 @@ struct Counted {
 }
 
 impl Counted {
-    fn new(trace: &Trace) -> Counted {
-        Counted { account: Account::new(trace.metadata.events.len()), damaged: 0 }
+    /// The stream at a position.
+    fn new(trace: &Trace, stream: usize) -> Counted {
+        let bytes = trace.streams().nth(stream).map_or(0, |(_, bytes)| bytes as u64);
+        Counted { account: Account::new(trace.metadata.events.len(), bytes), damaged: 0 }
     }
 }
 
@@ -73,8 +76,8 @@ impl Builder<'_> {
         let [trace] = self.traces else { return Err(Error::Stopped) };
         let mut is_read: Vec<bool> = (0..trace.streams().count()).map(|stream| self.is_of_kernel(stream)).collect();
         let mut counted: Vec<Option<Counted>> = is_read.iter().map(|_| None).collect();
-        for (of, _) in counted.iter_mut().zip(&is_read).filter(|(_, read)| **read) {
-            *of = Some(Counted::new(trace));
+        for (stream, of) in counted.iter_mut().enumerate().filter(|(stream, _)| is_read[*stream]) {
+            *of = Some(Counted::new(trace, stream));
         }
         let others: Vec<usize> = (0..is_read.len()).filter(|&stream| !is_read[stream]).collect();
         let (scanned, mut states) = thread::scope(|scope| {
@@ -93,7 +96,9 @@ impl Builder<'_> {
             // Streams that begin with other records, and have some of a kernel.
             states = self.states(&is_read, &mut [], to);
         }
-        let counted: Vec<Counted> = counted.into_iter().map(|of| of.unwrap_or_else(|| Counted::new(trace))).collect();
+        let counted = counted.into_iter().enumerate();
+        let counted: Vec<Counted> =
+            counted.map(|(stream, of)| of.unwrap_or_else(|| Counted::new(trace, stream))).collect();
         let mut states = states?;
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {
@@ -160,7 +165,7 @@ impl Builder<'_> {
 
     fn scan_one(&self, trace: &Trace, stream: usize) -> Result<Counted, Error> {
         let mut scan = trace.scan(stream);
-        let mut of = Counted::new(trace);
+        let mut of = Counted::new(trace, stream);
         while let Some(item) = scan.next() {
             let mark = scan.packet_mark();
             if of.account.packet(mark) {
@@ -275,6 +280,7 @@ fn streams(trace: &Trace, counted: Vec<Counted>, to: &mut Writer<'_>) -> Result<
     let (events, count) = (trace.metadata.events.len(), counted.len());
     let mut counts = Vec::with_capacity(count);
     let mut all = Buckets::new(events + 2 * count);
+    let mut fine = Vec::with_capacity(count);
     for (stream, of) in counted.into_iter().enumerate() {
         let entries = to.piece(&put_entries(&of.account.entries))?;
         counts.push(StreamCounts::of(&of.account, of.damaged, entries));
@@ -282,8 +288,13 @@ fn streams(trace: &Trace, counted: Vec<Counted>, to: &mut Writer<'_>) -> Result<
             _ if row == events => [Some(events + count + stream), None],
             _ => [Some(row), Some(events + stream)],
         });
+        fine.push(of.account.fine);
     }
-    Ok(StreamsHead { counts, levels: levels(all, to)? })
+    let fine = FineCounts::all(fine.into_iter()).filter(|fine| fine.shift < all.shift);
+    let mut put = Put::default();
+    fine.iter().for_each(|fine| fine.put(&mut put));
+    let fine = fine.map(|_| to.piece(&put.0)).transpose()?;
+    Ok(StreamsHead { counts, levels: levels(all, to)?, fine })
 }
 
 /// Ever coarser ones.

@@ -28,6 +28,8 @@ pub(crate) struct StreamsHead {
     pub counts: Vec<StreamCounts>,
     /// Summaries over time, the finest first.
     pub levels: Vec<Piece>,
+    /// Records and losses in shorter columns than the finest level's.
+    pub fine: Option<Piece>,
 }
 
 /// Checkpoints.
@@ -53,6 +55,7 @@ impl IndexHead {
             streams.counts.iter().for_each(|counts| counts.put(put));
             put.number(streams.levels.len() as u64);
             streams.levels.iter().for_each(|level| level.put(put));
+            put.option(streams.fine.as_ref(), |put, fine| fine.put(put));
         });
         put.option(self.states.as_ref(), |put, states| {
             put.number(states.clocks);
@@ -74,7 +77,7 @@ impl IndexHead {
             let counts = (0..count).map(|_| StreamCounts::take(take)).collect::<Option<_>>()?;
             let count = take.count()?;
             let levels = (0..count).map(|_| Piece::take(take)).collect::<Option<_>>()?;
-            Some(StreamsHead { counts, levels })
+            Some(StreamsHead { counts, levels, fine: take.option(Piece::take)? })
         })?;
         let states = take.option(|take| {
             let clocks = take.number()?;

@@ -12,6 +12,7 @@ mod checksum;
 mod cpu_times;
 mod error;
 mod file;
+mod fine;
 mod growing;
 mod head;
 mod identity;

@@ -15,8 +15,9 @@ use rustix::fs::OFlags;
 use crate::account::{Entry, StreamCounts, take_entries};
 use crate::buckets::Buckets;
 use crate::file::{Piece, Pieces};
+use crate::fine::FINE_COLUMNS_MAX;
 use crate::growing::GrowingIndex;
-use crate::head::IndexHead;
+use crate::head::{IndexHead, StreamsHead};
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};
 use crate::pyramid::Pyramid;
 use crate::states::{States, decode};
@@ -37,6 +38,7 @@ pub struct TraceIndex {
     /// By stream file.
     pub streams: Vec<StreamCounts>,
     levels: Vec<Piece>,
+    fine: Option<Piece>,
 }
 
 /// What indexes there are of the traces of a command line.
@@ -156,7 +158,8 @@ impl Indexes {
             self.path = path;
             self.states = states(Arc::clone(&pieces), &head, traces);
         }
-        self.traces.push(head.streams.map(|of| TraceIndex { pieces, streams: of.counts, levels: of.levels }));
+        let index = |of: StreamsHead| TraceIndex { pieces, streams: of.counts, levels: of.levels, fine: of.fine };
+        self.traces.push(head.streams.map(index));
     }
 
     /// Where to begin with each stream to have all items from `from_ns` on; at its begin where nothing is known.
@@ -248,6 +251,9 @@ impl TraceIndex {
             let bytes = self.pieces.read(level).ok_or("summaries are damaged")?;
             Buckets::take(&mut Take(&bytes)).ok_or("summaries make no sense")?;
         }
+        if self.fine.is_some() {
+            self.fine().ok_or("the fine summary is damaged")?;
+        }
         Ok(())
     }
 
@@ -272,6 +278,13 @@ impl TraceIndex {
             }
         }
         fits
+    }
+
+    /// Records of all streams, and what they lost, in shorter columns than any level has: two rows. Times are cycles.
+    /// `None` where the finest level's are as short.
+    pub fn fine(&self) -> Option<Buckets> {
+        let bytes = self.pieces.read(self.fine.as_ref()?)?;
+        Buckets::take_up_to(FINE_COLUMNS_MAX, &mut Take(&bytes))
     }
 
     /// Records of all streams.

@@ -21,7 +21,7 @@ use crate::pixels::Pixels;
 pub use few::Few;
 
 /// Losses that an answer lists at most.
-const LOSSES_MAX: usize = 4096;
+pub(crate) const LOSSES_MAX: usize = 4096;
 
 /// Ends a question before it is answered; shared with who waits for the answer.
 #[derive(Debug, Default)]
@@ -96,6 +96,11 @@ impl LossLog {
             (Some(known), Some(pixels)) if is_same(pixels, &known.all) => known.add(&span),
             _ => self.list.push(span),
         }
+    }
+
+    /// Takes those of another part of the window.
+    pub(crate) fn append(&mut self, other: LossLog) {
+        other.list.iter().for_each(|span| self.put(*span, None));
     }
 
     /// The sum of all.

@@ -4,6 +4,7 @@
 mod choices;
 mod common;
 mod contexts;
+mod counts;
 mod few;
 mod follow;
 mod growing;

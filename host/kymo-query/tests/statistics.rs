@@ -267,11 +267,10 @@ fn same_as_top(of: &Opened, traces: &[Trace], window: (i64, i64), last: i64) {
     assert_eq!(sum(&by_event, "rows", "records"), expect.records.values().sum::<u64>(), "{query}");
 }
 
-/// Counts of a whole trace come from the index, and are those of the records; with losses, these are listed.
-fn same_from_index(with: &Opened, without: &Opened, is_lossless: bool) {
+/// Counts of a whole trace come from the index, and are those of the records; losses are listed.
+fn same_from_index(with: &Opened, without: &Opened) {
     let [found, expect] = [with, without].map(|of| ask(of, "statistics", "limit=5"));
-    let source = if is_lossless { "index" } else { "records" };
-    assert_eq!((&found["info"]["source"], &expect["info"]["source"]), (&json!(source), &json!("records")));
+    assert_eq!((&found["info"]["source"], &expect["info"]["source"]), (&json!("index"), &json!("records")));
     for part in ["tables", "lost", "notes"] {
         assert_eq!(found[part], expect[part], "{part}");
     }
@@ -301,7 +300,7 @@ fn windows_have_the_numbers_of_the_verbs() {
         let how = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 } };
         build(&named, &traces, how, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap();
         let (with, without) = (open(dir.path(), true), open(dir.path(), false));
-        same_from_index(&with, &without, plan.lossy == 0);
+        same_from_index(&with, &without);
         let (first, last) = without.bounds.unwrap();
         // All CPUs have written by then. After a loss a window does not tell of a CPU that has not: whether what was
         // lost was its own.

@@ -2,6 +2,8 @@
 //! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from
 //! the records.
 
+use std::ops::Range;
+
 use kymo_analyze::{Sink, State};
 use kymo_feed::{Missing, Seen, Visit, clamp};
 
@@ -38,8 +40,8 @@ impl Visit for CountedBins {
 
 impl Gather for CountedBins {}
 
-/// From the index: columns of the finest summary that is not finer than asked for by too much, several of which are one
-/// bin. `None` where the summaries are too coarse for the window, or there are several clocks.
+/// From the index: columns of the summary that is not finer than asked for by too much, several of which are one bin.
+/// `None` where all summaries are too coarse for the window, or there are several clocks.
 fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
     let (index, trace) = match (&of.indexes.whole()?[..], &of.traces[..]) {
         ([index], [trace]) => (*index, trace),
@@ -49,20 +51,42 @@ fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
     let (_, whole_to) = of.whole();
     let whole_ns = whole_to.abs_diff(of.base()).max(1);
     let wanted = u128::from(bins) * u128::from(whole_ns) / u128::from(window.ns().max(1));
-    let level = index.level(usize::try_from(wanted).unwrap_or(usize::MAX))?;
-    let events = trace.metadata.events.len();
-    let streams = trace.streams().count();
+    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+    let level = index.level(wanted)?;
+    let (events, streams) = (trace.metadata.events.len(), trace.streams().count());
+    let summed = Summed { records: events..events + streams, lost: events + streams..events + 2 * streams };
+    let (level, summed) = match index.fine().filter(|_| level.columns() < wanted) {
+        Some(fine) => (fine, Summed { records: 0..1, lost: 1..2 }),
+        None => (level, summed),
+    };
     let time = |cycles: u64| clamp(clock.nanoseconds(cycles));
     let column = |column: usize| {
         let (from, to) = level.times(column);
         let (from, to) = (time(from), time(to));
-        let sum = |rows: std::ops::Range<usize>| {
-            rows.map(|row| level.row(row).get(column).copied().unwrap_or(0)).fold(0, u64::saturating_add)
+        let sum = |rows: &Range<usize>| {
+            rows.clone().map(|row| level.row(row).get(column).copied().unwrap_or(0)).fold(0, u64::saturating_add)
         };
-        let (records, lost) = (sum(events..events + streams), sum(events + streams..events + 2 * streams));
-        Bin { from, to, records, lost, packets: None }
+        Bin { from, to, records: sum(&summed.records), lost: sum(&summed.lost), packets: None }
     };
-    grouped(window, bins, (0..level.columns()).map(column))
+    let first = first_column(level.columns(), |column| time(level.times(column).1) > window.from);
+    let behind = first_column(level.columns(), |column| time(level.times(column).0) >= window.to);
+    grouped(window, bins, (first..behind).map(column))
+}
+
+/// Rows of a summary.
+struct Summed {
+    records: Range<usize>,
+    lost: Range<usize>,
+}
+
+/// The first of so many columns for which something is true that is true of all behind it, too.
+fn first_column(columns: usize, is_true: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, columns);
+    while from < to {
+        let middle = from.midpoint(to);
+        if is_true(middle) { to = middle } else { from = middle + 1 }
+    }
+    from
 }
 
 /// Of a trace that is being written: from what was counted so far.

@@ -13,10 +13,10 @@ use kymo_feed::{Payload, Seen, Visit, is_by_writer};
 use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::event_counts::{EventCounts, event_counts};
+use crate::event_counts::{EventCounts, WindowCounts, event_counts};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
-use crate::walk::{Gather, LossLog, Stop, Walk};
+use crate::walk::{Gather, LOSSES_MAX, LossLog, Stop, Walk};
 use rows::{Row, Sort};
 
 /// What rows are made by.
@@ -67,17 +67,30 @@ impl StatisticsPass {
 }
 
 impl StatisticsPass {
-    /// Counts by event of a whole trace, which its index has. `None` where more is asked for, or losses are to be
-    /// listed.
-    fn of_index(of: &Opened, level: Level, window: Window, is_all: bool) -> Option<StatisticsPass> {
-        if level != Level::Event || !is_all || window.pair() != of.whole() {
-            return None;
+    /// Counts by event that the index has, with the losses. `None` where more is asked for.
+    fn of_index(
+        of: &Opened,
+        level: Level,
+        (window, is_all): (Window, bool),
+        stop: &Stop,
+    ) -> Result<Option<(StatisticsPass, LossLog)>, Error> {
+        if level != Level::Event || !is_all {
+            return Ok(None);
         }
         let mut counted = StatisticsPass::new(of, level, window, is_all);
-        let EventCounts { records, lost } =
-            event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats)?;
-        (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
-        lost.is_none().then_some(counted)
+        if window.pair() == of.whole() {
+            let found = event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats);
+            // Losses are to be listed.
+            if let Some(EventCounts { records, .. }) = found.filter(|found| found.lost.is_none()) {
+                (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
+                return Ok(Some((counted, LossLog::default())));
+            }
+            counted.stats = Stats::new(&[level], false, &of.classes.list);
+        }
+        let Some(counts) = WindowCounts::of(of, window, stop)? else { return Ok(None) };
+        let records = counts.records();
+        (counted.records, counted.selected, counted.span) = (records, records, counts.span());
+        Ok(counts.add_to(&mut counted.stats, &of.classes).then_some((counted, counts.losses)))
     }
 }
 
@@ -159,13 +172,13 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     }
     let limit = parameters.limit(100)?;
     let walk = Walk::new(of, window).filtered(parameters)?.until_last_record();
-    let (gather, walked) = match StatisticsPass::of_index(of, level, window, walk.is_all()) {
-        Some(counted) => (counted, None),
+    let (gather, walked) = match StatisticsPass::of_index(of, level, (window, walk.is_all()), stop)? {
+        Some((counted, losses)) => (counted, Err(losses)),
         None => {
             let mut gather = StatisticsPass::new(of, level, window, walk.is_all());
             let walked = walk.run(&mut gather, stop)?;
             gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
-            (gather, Some(walked))
+            (gather, Ok(walked))
         }
     };
     let mut answer = begin("statistics", of, window);
@@ -181,10 +194,10 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     let others = table("others", &mut answer, (level, seconds), others.as_slice());
     let others = others.column("rows", (!rest.is_empty() || all.is_cut).then_some(rest.len() as u64));
     answer.push(others);
-    answer.set("source", if walked.is_some() { "records" } else { "index" });
+    answer.set("source", if walked.is_ok() { "records" } else { "index" });
     match walked {
-        Some(walked) => walked.tell(&mut answer),
-        None => LossLog::default().tell(&mut answer, 0),
+        Ok(walked) => walked.tell(&mut answer),
+        Err(losses) => losses.tell(&mut answer, LOSSES_MAX),
     }
     Ok(answer)
 }
