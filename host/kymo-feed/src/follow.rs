@@ -108,7 +108,8 @@ impl<'t> Source<'_, 't, '_> {
 impl Walker<'_> {
     /// Moves the state by all that the reader has, as long as `goes_on` says so, which is asked every few thousand
     /// items; keeps no totals. The visitor sees the records of classes that it looks at, all of them selected. `lost`
-    /// is told of losses. Whether it came to the end. Uses another thread where there are many records.
+    /// is told of losses. Whether it came to the end, or to where the visitor has enough. Uses another thread where
+    /// there are many records.
     pub fn follow_while(
         &mut self,
         reader: &mut Reader<'_>,
@@ -125,8 +126,11 @@ impl Walker<'_> {
             let is_more = source.fill(&mut moves);
             self.take_all(&moves, lost, visit);
             moves.clear();
-            if !is_more || !goes_on() {
-                return !is_more;
+            if !is_more || visit.is_enough() {
+                return true;
+            }
+            if !goes_on() {
+                return false;
             }
             if at == FEW && cpus > 1 {
                 if let Some(is_whole) = self.follow_beside(&mut source, lost, visit, goes_on) {
@@ -155,6 +159,9 @@ impl Walker<'_> {
                     return Some(false);
                 }
                 self.take_all(&batch, lost, visit);
+                if visit.is_enough() {
+                    break;
+                }
                 batch.clear();
                 // Nobody fills it again where that was the last one.
                 let _ = give_back.send(batch);

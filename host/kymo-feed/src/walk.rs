@@ -60,6 +60,12 @@ pub trait Visit: Sink {
 
     /// Records are missing, of a kernel or of a program; [`Sink::lost`] tells of those of a kernel only.
     fn loss(&mut self, _loss: &LossAt) {}
+
+    /// Whether it has all that it will keep: what comes now need not be read. [`Walker::go_while`] and
+    /// [`Walker::follow_while`] ask every few thousand items.
+    fn is_enough(&self) -> bool {
+        false
+    }
 }
 
 impl Visit for () {
@@ -156,7 +162,8 @@ impl<'c> Walker<'c> {
         }
     }
 
-    /// The same, as long as `goes_on` says so, which is asked every few thousand items. Whether it came to the end.
+    /// The same, as long as `goes_on` says so, which is asked every few thousand items. Whether it came to the end, or
+    /// to where the visitor has enough.
     pub fn go_while(
         &mut self,
         reader: &mut Reader<'_>,
@@ -169,7 +176,13 @@ impl<'c> Walker<'c> {
         while reader.pass().is_some() {
             self.step(reader, choose, visit);
             passed = passed.wrapping_add(1);
-            if passed % ASK_EVERY == 0 && !goes_on() {
+            if passed % ASK_EVERY != 0 {
+                continue;
+            }
+            if visit.is_enough() {
+                return true;
+            }
+            if !goes_on() {
                 return false;
             }
         }

@@ -8,8 +8,10 @@ use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Th
 use kymo_ctf::read::{Fields, Number, Value};
 use kymo_feed::{Classes, Payload, Seen, Visit};
 
+use crate::error::Error;
 use crate::opened::Opened;
-use crate::parameters::Window;
+use crate::pace::Pace;
+use crate::parameters::{Parameters, Window};
 use crate::surroundings::Surroundings;
 use crate::symbolize::Symbolize;
 use crate::walk::Gather;
@@ -38,11 +40,48 @@ pub fn cause_line(budget: &[Slice]) -> String {
     shown.map(part).collect::<Vec<_>>().join("; ")
 }
 
-/// The window around a stretch, with so much before and behind it, cut to the time of the trace.
-pub(crate) fn around(of: &Opened, (from, to): (i64, i64), lead: u64) -> Window {
-    let (first, end) = of.whole();
-    let from = from.saturating_sub_unsigned(lead).clamp(first, end);
-    Window { from, to: to.saturating_add(1).saturating_add_unsigned(lead).clamp(from, end) }
+/// How long before and behind a stretch is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lead {
+    /// As it was asked for, ns.
+    Given(u64),
+    /// ns, and less where there are more than so many records in that.
+    Usual(u64, u64),
+}
+
+impl Lead {
+    /// That of a question. `usual`: ns and records where it asks for none.
+    pub(crate) fn of(parameters: &mut Parameters, (ns, records): (u64, u64)) -> Result<Lead, Error> {
+        let given = parameters.number("lead", 0..=u64::MAX >> 1)?;
+        Ok(given.map_or(Lead::Usual(ns, records), Lead::Given))
+    }
+}
+
+/// The windows around stretches of one trace.
+pub(crate) struct Around<'o> {
+    of: &'o Opened,
+    lead: Lead,
+    pace: Option<Pace<'o>>,
+}
+
+impl<'o> Around<'o> {
+    pub(crate) fn new(of: &'o Opened, lead: Lead) -> Around<'o> {
+        Around { of, lead, pace: Pace::of(of).filter(|_| matches!(lead, Lead::Usual(..))) }
+    }
+
+    /// The window around a stretch, cut to the time of the trace.
+    pub(crate) fn window(&self, (from, to): (i64, i64)) -> Window {
+        let (first, end) = self.of.whole();
+        let (Lead::Given(ns) | Lead::Usual(ns, _)) = self.lead;
+        let (mut begin, mut behind) =
+            (from.saturating_sub_unsigned(ns), to.saturating_add(1).saturating_add_unsigned(ns));
+        if let (Lead::Usual(_, records), Some(pace)) = (self.lead, &self.pace) {
+            begin = begin.max(pace.before(from, records)).min(from);
+            behind = behind.min(pace.behind(to, records)).max(to.saturating_add(1));
+        }
+        let from = begin.clamp(first, end);
+        Window { from, to: behind.clamp(from, end) }
+    }
 }
 
 /// A scene, and from when to when it takes anything.
@@ -110,6 +149,11 @@ impl<'a, S: Symbolize> Keep<'a, S> {
 }
 
 impl<S: Symbolize> Visit for Keep<'_, S> {
+    /// Of what comes once there were too many stretches nothing is known.
+    fn is_enough(&self) -> bool {
+        !self.scenes.is_empty() && self.scenes.iter().all(|kept| kept.scene.full_from().is_some())
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         self.known.learn(seen.record);
         if self.classes.list[seen.class].name == THREAD_STATE {

@@ -20,6 +20,7 @@ mod lost_until;
 mod machines;
 mod names;
 mod opened;
+mod pace;
 mod pairs;
 mod parameters;
 mod path;

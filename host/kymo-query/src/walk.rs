@@ -362,7 +362,8 @@ impl<'o> Walk<'o> {
     fn end(self, mut walker: Walker<'o>, losses: LossLog, visit: &mut impl Gather) -> Walked {
         let is_to_end = !self.of.is_growing() && self.of.bounds.is_none_or(|(_, last)| self.window.to > last);
         let end = (!(is_to_end && self.to_end_of_trace)).then_some(self.window.to);
-        if !self.window.is_empty() {
+        // Of what was not read it is not known what was open.
+        if !self.window.is_empty() && !visit.is_enough() {
             visit.open(&walker.state, self.window.to);
             walker.state.finish(end, visit);
         }

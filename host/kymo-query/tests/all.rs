@@ -11,6 +11,7 @@ mod growing;
 mod hostile;
 mod identities;
 mod indexed;
+mod lead;
 mod pictures;
 mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]

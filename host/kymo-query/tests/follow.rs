@@ -119,3 +119,39 @@ fn who_follows_ends_when_nobody_waits() {
         assert!(!is_whole && told < all, "{most}: {told} of {all}");
     }
 }
+
+/// Who has enough after so many records.
+struct Few(Told, usize);
+
+impl Sink for Few {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.0.event(head, event, state);
+    }
+}
+
+impl Visit for Few {
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
+
+    fn is_enough(&self) -> bool {
+        self.0.0.len() >= self.1
+    }
+}
+
+#[test]
+fn who_has_enough_is_told_no_more() {
+    let traces = [trace(30_000)];
+    let classes = Classes::new(&traces);
+    // Before the other thread begins, and beside it.
+    for most in [1, 10_000, 35_000, usize::MAX] {
+        let (mut told, mut followed) = (Few(Told::default(), most), Few(Told::default(), most));
+        let mut walker = Walker::new(&classes);
+        assert!(walker.go_while(&mut Reader::new(&traces), &mut (), &mut told, &|| true));
+        let mut follower = Walker::new(&classes);
+        assert!(follower.follow_while(&mut Reader::new(&traces), &mut |_| (), &mut followed, &|| true));
+        for seen in [told.0.0.len(), followed.0.0.len()] {
+            assert!(most == usize::MAX || seen >= most && seen < most + 10_000, "{seen} of {most}");
+        }
+    }
+}

@@ -5,10 +5,10 @@ use kymo_analyze::PathStep;
 use kymo_analyze::explain::Question;
 
 use super::begun::{begin, doubt_bits};
-use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
+use super::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::keep::{Keep, around};
+use crate::keep::{Around, Keep, Lead};
 use crate::names::BySymbols;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
@@ -28,7 +28,7 @@ pub fn critical(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     let mut window = parameters.window(of)?;
     let tid = tid(parameters)?.ok_or_else(|| Error::parameter("tid", "it is missing: the number of a thread"))?;
     let limit = parameters.limit(2000)?;
-    let lead = parameters.number("lead", 0..=u64::MAX >> 1)?.unwrap_or(LEAD_NS);
+    let lead = Lead::of(parameters, LEAD)?;
     if !of.has_switches() {
         return Err(Error::no_switches());
     }
@@ -39,10 +39,11 @@ pub fn critical(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     let question = Question::stretch(tid, window.from, window.to);
     let surroundings = Surroundings::of(&of.traces, of.symbols());
     let mut keep = Keep::new([question], SPANS_KEPT, &of.classes, surroundings).without_records();
-    let walk = Walk::new(of, around(of, window.pair(), lead)).until_last_record();
-    let walked = walk.run(&mut keep, stop)?;
+    let read = Around::new(of, lead).window(window.pair());
+    let walked = Walk::new(of, read).until_last_record().run(&mut keep, stop)?;
     let (scenes, known) = keep.take();
     let mut answer = begin("critical", of, window);
+    tell_read(&mut answer, read);
     for scene in &scenes {
         let functions = BySymbols(&known);
         let (evidence, vocabulary) = (scene.evidence(), &of.classes.vocabulary);

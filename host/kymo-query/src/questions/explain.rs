@@ -4,15 +4,15 @@
 
 use kymo_analyze::explain::{Question, Scene, Story, StoryRow};
 use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, Thread, ThreadSpan, Until, What};
-use kymo_feed::{Seen, Visit};
+use kymo_feed::Visit;
 
 use super::begun::{begin, doubt_bits};
 use super::latencies::{LatencyRequest, pass};
 use super::only::Only;
-use super::told::{LEAD_NS, Pieces, SPANS_KEPT, budget_table, note_if_full, tid};
+use super::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::keep::{Keep, around};
+use crate::keep::{Around, Keep, Lead};
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
@@ -35,7 +35,7 @@ struct Place {
     from: Option<i64>,
     to: Option<i64>,
     at: Option<i64>,
-    lead: u64,
+    lead: Lead,
 }
 
 impl Place {
@@ -59,7 +59,7 @@ impl Place {
             from: parameters.time("from", of)?,
             to: parameters.time("to", of)?,
             at: parameters.time("at", of)?,
-            lead: parameters.number("lead", 0..=u64::MAX >> 1)?.unwrap_or(LEAD_NS),
+            lead: Lead::of(parameters, LEAD)?,
         })
     }
 
@@ -121,7 +121,7 @@ impl Place {
             bins: None,
             ending: Some(to),
         };
-        let window = around(of, (from, to), self.lead);
+        let window = Around::new(of, self.lead).window((from, to));
         // It ends where the sample does: what is open then is none.
         let window = Window { to: to.saturating_add(1).clamp(window.from, window.to), ..window };
         let (pass, _) = pass(of, Walk::new(of, window), &asked, Only::all(), stop)?;
@@ -150,7 +150,7 @@ impl Place {
             return Err(Error::parameter("at", "it lies outside of the trace"));
         }
         let mut search = MomentSearch { at, tid: self.tid, cpu: self.cpu, of_thread: None, of_cpu: None };
-        let window = around(of, (at, at), self.lead);
+        let window = Around::new(of, self.lead).window((at, at));
         Walk::new(of, window).until_last_record().run(&mut search, stop)?;
         let missing = |whose: String| Error::Trace {
             message: format!("nothing is known of {whose} at that moment"),
@@ -181,7 +181,13 @@ struct MomentSearch {
 }
 
 impl Visit for MomentSearch {
-    fn record(&mut self, _: &Seen<'_, '_>, _: &State) {}
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
+
+    fn is_enough(&self) -> bool {
+        if self.tid.is_some() { self.of_thread.is_some() } else { self.of_cpu.is_some() }
+    }
 }
 
 impl Sink for MomentSearch {
@@ -217,10 +223,11 @@ pub fn explain(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     let stretch = Window { from: question.from, to: question.to };
     let surroundings = Surroundings::of(&of.traces, of.symbols());
     let mut keep = Keep::new([question], SPANS_KEPT, &of.classes, surroundings);
-    let walk = Walk::new(of, around(of, stretch.pair(), place.lead)).until_last_record();
-    let walked = walk.run(&mut keep, stop)?;
+    let read = Around::new(of, place.lead).window(stretch.pair());
+    let walked = Walk::new(of, read).until_last_record().run(&mut keep, stop)?;
     let (scenes, known) = keep.take();
     let mut answer = begin("explain", of, stretch);
+    tell_read(&mut answer, read);
     answer.notes.extend(notes);
     for scene in &scenes {
         let mut story = scene.story(&of.classes.list, &of.classes.vocabulary, &known, rows_max);

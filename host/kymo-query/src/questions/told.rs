@@ -8,10 +8,11 @@ use kymo_analyze::explain::{Referent, Scene, Slice};
 use super::begun::doubt_bits;
 use crate::columns::{Answer, Table, Text};
 use crate::error::Error;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Window};
 
-/// Records so long before and behind a stretch are read: they say when timers were due, and who woke whom.
-pub const LEAD_NS: u64 = 1_000_000_000;
+/// Records so long before and behind a stretch are read, but no more than about so many on each side: they say when
+/// timers were due, and who woke whom.
+pub const LEAD: (u64, u64) = (1_000_000_000, 1 << 17);
 
 /// Stretches of threads and CPUs that one question keeps: about 25 MB.
 pub const SPANS_KEPT: usize = SPANS_MAX / 4;
@@ -91,13 +92,19 @@ pub fn budget_table(answer: &mut Answer, pieces: &mut Pieces<'_>, budget: &[Slic
         .column("doubt", budget.iter().map(|slice| doubt_bits(slice.doubt)))
 }
 
+/// Says which records an answer is made of.
+pub fn tell_read(answer: &mut Answer, window: Window) {
+    answer.set("read_from", answer.time(window.from));
+    answer.set("read_to", answer.time(window.to));
+}
+
 /// Says from when on a stretch was too long to be followed.
 pub fn note_if_full(answer: &mut Answer, scene: &Scene) {
     if let Some(from) = scene.full_from() {
         let offset = answer.time(from);
         answer.notes.push(format!(
             "more than {SPANS_KEPT} stretches of threads and CPUs: from {offset} ns after the begin of the trace on \
-             nothing is known; choose a shorter stretch"
+             nothing is known, nor what was lost; choose a shorter stretch"
         ));
     }
 }

@@ -10,7 +10,7 @@ use super::latencies::{LatencyAnswer, find};
 use super::told::{Pieces, SPANS_KEPT};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::keep::{Keep, around, cause_line};
+use crate::keep::{Around, Keep, Lead, cause_line};
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::parameters::{Parameters, Window};
@@ -20,8 +20,9 @@ use crate::walk::{Stop, Walk};
 /// Samples that are explained at most.
 const CAUSES_MAX: u64 = 50;
 
-/// Records so long before and behind a sample are read: less than of a story, for there are many samples.
-const LEAD_NS: u64 = 100_000_000;
+/// Records so long before and behind a sample are read, but no more than about so many on each side: less than of a
+/// story, for there are many samples.
+const LEAD: (u64, u64) = (100_000_000, 1 << 14);
 
 /// Answers `worst`.
 ///
@@ -29,7 +30,7 @@ const LEAD_NS: u64 = 100_000_000;
 /// As `latencies`.
 pub fn worst(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let count = parameters.number("causes", 0..=CAUSES_MAX)?.unwrap_or(0) as usize;
-    let lead = parameters.number("lead", 0..=u64::MAX >> 1)?.unwrap_or(LEAD_NS);
+    let lead = Lead::of(parameters, LEAD)?;
     let LatencyAnswer { mut answer, pass, spans, walked } = find(of, parameters, stop, false)?;
     let names = NameTable {
         vocabulary: &of.classes.vocabulary,
@@ -50,17 +51,19 @@ fn causes(
     answer: &mut Answer,
     of: &Opened,
     (samples, names): (&[(Key, Sample)], &NameTable<'_>),
-    lead: u64,
+    lead: Lead,
     stop: &Stop,
 ) -> Result<(), Error> {
+    let around = Around::new(of, lead);
     let question = |(key, sample): &(Key, Sample)| {
         let question = Question::of_sample(key.what, names.of(key.of), sample);
-        (question, sample.from.saturating_sub_unsigned(lead), sample.to.saturating_add_unsigned(lead))
+        let window = around.window((sample.from, sample.to));
+        (question, window.from, window.to)
     };
     let surroundings = Surroundings::of(&of.traces, of.symbols());
     let questions = samples.iter().map(question);
     let mut keep = Keep::within(questions, SPANS_KEPT, &of.classes, surroundings).without_records();
-    let windows = samples.iter().map(|(_, sample)| around(of, (sample.from, sample.to), lead)).collect();
+    let windows = samples.iter().map(|(_, sample)| around.window((sample.from, sample.to))).collect();
     for window in joined(windows, of.indexes.states.is_some()) {
         Walk::new(of, window).until_last_record().run(&mut keep, stop)?;
     }
