@@ -25,7 +25,7 @@ if ! "$kymo" lake list /nothing-there 2>&1 | grep -q 'no such directory'; then
 	exit 0
 fi
 
-odd=$'imx8 "q" \'s\' <img src=x onerror=window.hacked=1>\n\u202e'
+odd=$'imx8 "q" \'s\' <img src=x onerror=window.hacked=1>\n\xe2\x80\xae'
 add() { # directory label...
 	local dir=$1
 	shift
