@@ -36,8 +36,10 @@ void kymo_session_found(int fd)
 		return;
 	for (uint32_t i = 0; kymo_control.child_goes_on && i < late_for_count; i++)
 		conn->late |= late_for[i] == conn->collector;
-	conn->late |= kymo_control.gone_ahead && !kymo_control.helper_began;
 	kymo_conn_greet(conn, kymo_control.generation);
+	/* The wait is over: who has not heard of us would not miss us if we ended now. */
+	if (kymo_control.gone_ahead && !kymo_control.helper_began && kymo_conn_is_open(conn))
+		kymo_conn_send_late(conn, kymo_control.generation);
 }
 
 static bool answered(const struct kymo_conn *conn)
@@ -79,6 +81,20 @@ void kymo_expect_answers(void)
 	wait_began_ms = last_word_ms = kymo_now_ms();
 }
 
+/* kymo_helper_has_begun: the helper thread has gone to all sessions; they have the whole time to answer. */
+void kymo_helper_has_begun(void)
+{
+	kymo_control.helper_began = true;
+	kymo_control.child_goes_on = false;
+	last_word_ms = kymo_now_ms();
+}
+
+/* The longest that is waited for answers, whoever is to blame. */
+static int64_t last_end_ms(void)
+{
+	return wait_began_ms + (int64_t)kymo_control.startup_wait_ms * KYMO_STARTUP_WAITS_MAX;
+}
+
 /*
  * When the wait for answers is over: a collector that is silent for startup_wait_ms does not run. One
  * that speaks is given more, in which large rings are touched, say.
@@ -86,9 +102,8 @@ void kymo_expect_answers(void)
 static int64_t wait_end_ms(void)
 {
 	int64_t silent = last_word_ms + kymo_control.startup_wait_ms;
-	int64_t most = wait_began_ms + (int64_t)kymo_control.startup_wait_ms * KYMO_STARTUP_WAITS_MAX;
 
-	return silent < most ? silent : most;
+	return silent < last_end_ms() ? silent : last_end_ms();
 }
 
 /* When collectors hear that it is over: the last part of the time is the helper thread's own, to say so. */
@@ -171,8 +186,10 @@ void kymo_talk_for_answers(void)
 }
 
 /*
- * Waits until the helper thread has the answers of all collectors to the present generation, or the
- * wait is over, which whoever calls has begun. The lock is held, but while it sleeps. A collector that
+ * Waits until the helper thread has the answers of all collectors to the present generation, or has said
+ * that the wait is over, which whoever calls has begun. Only the helper thread can say that, in whose table
+ * of descriptors the connections are; so it is waited for where it is held up: a program that went on, and
+ * ended before it ran, would be missed by nobody. The lock is held, but while it sleeps. A collector that
  * comes when all have answered owes nothing to this wait, though the caller may hear of both at once.
  */
 void kymo_wait_for_helper(void)
@@ -183,11 +200,11 @@ void kymo_wait_for_helper(void)
 	/* Who is cancelled in pthread_cond_timedwait takes the lock with it. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	while (wait_began_ms && (int32_t)(late_said - awaited) < 0 && (!kymo_control.helper_began || !kymo_all_answered())) {
-		int64_t end = wait_end_ms();
+		int64_t end = last_end_ms();
 		const struct timespec deadline = { end / 1000, end % 1000 * 1000000 };
 
-		if (pthread_cond_timedwait(&kymo_control.news, &kymo_control.lock, &deadline) && kymo_now_ms() >= wait_end_ms()) {
-			/* The helper thread, which is held up too, says it later; a child must know it at once. */
+		if (pthread_cond_timedwait(&kymo_control.news, &kymo_control.lock, &deadline) && kymo_now_ms() >= last_end_ms()) {
+			/* The helper thread says it later; a child must know it at once. */
 			for (struct kymo_conn *conn = kymo_conns; conn < kymo_conns + KYMO_CONNS_MAX; conn++)
 				conn->late |= !answered(conn) && !conn->go;
 			kymo_control.gone_ahead |= !kymo_control.helper_began;

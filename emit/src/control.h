@@ -37,6 +37,7 @@ bool kymo_all_answered(void);
 nfds_t kymo_poll_set(struct pollfd *polls);
 void kymo_receive_all(void);
 void kymo_expect_answers(void);
+void kymo_helper_has_begun(void);
 void kymo_say_news(void);
 void kymo_end_wait_if_due(void);
 int kymo_wait_left_ms(void);

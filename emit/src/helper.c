@@ -200,8 +200,7 @@ static void *helper(void *unused)
 	kymo_lock();
 	kymo_unwind_begin();
 	kymo_each_session(kymo_session_found);
-	kymo_control.helper_began = true;
-	kymo_control.child_goes_on = false;
+	kymo_helper_has_begun();
 	orphans_due_ms = kymo_now_ms() + ORPHANS_MS;
 	own_socket = kymo_fd_keep(kymo_bind_own(kymo_own_nonce));
 	kymo_control.helper_settled = true;

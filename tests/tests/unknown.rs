@@ -138,7 +138,8 @@ fn programs_that_start_while_the_collector_is_stopped() {
         admits(&lab, &recorded, "produce", "program", "before the session had answered it");
         admits(&lab, &recorded, "runner", "beginning", "before the session had answered it");
         let of_produce = recorded.summary["unknown"].as_array().unwrap().iter().filter(|of| of["comm"] == "produce");
-        assert_eq!((of_produce.count(), recorded.summary["unknown_count"].as_u64()), (2, Some(3)));
+        let counts = (of_produce.count(), recorded.summary["unknown_count"].as_u64());
+        assert_eq!(counts, (2, Some(3)), "{}", recorded.outcome.stderr);
     }
 }
 
@@ -183,7 +184,8 @@ fn children_of_a_program_that_did_not_get_an_answer_lack_their_beginning_too() {
         let recorded = recording.wait().expect(3);
         let begins = |entry: &&Value| entry["comm"] == "family" && entry["what"] == "beginning";
         let entries = recorded.summary["unknown"].as_array().expect("entries");
-        assert_eq!(entries.iter().filter(begins).count(), 2, "{entries:#?}");
+        let (said, processes) = (&recorded.outcome.stderr, &recorded.summary["processes"]);
+        assert_eq!(entries.iter().filter(begins).count(), 2, "{entries:#?} {processes:#} {said}");
         assert_eq!(recorded.records(), 2, "{}", recorded.outcome.stderr);
     }
 }
