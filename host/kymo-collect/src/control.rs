@@ -77,10 +77,19 @@ const REFINEMENTS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(
 const MARKS_TURN: usize = 64;
 /// Turns for marks at the end.
 const MARKS_LAST_TURNS: usize = 8192;
+/// Messages that are read at most when a connection has ended: more than a socket holds.
+const REST_MESSAGES: usize = 4096;
 /// Without descriptors to spare nobody is taken in for so long.
 const LISTENERS_PAUSE: Duration = Duration::from_millis(100);
 /// Tokens below it are not those of programs.
 const FIRST_PEER: u64 = 16;
+
+/// What came of reading once.
+enum Turn {
+    Heard,
+    Nothing,
+    End,
+}
 
 impl Control {
     /// A session whose metadata has been written. `serials` are the first of its memories' serials.
@@ -359,22 +368,39 @@ impl Control {
             if !has_hung_up && !self.ending && peer.must_wait(now) {
                 break;
             }
-            match peer.read(room) {
-                Read::Packet(packet) if self.ending || peer.leaving => self.hear_at_the_end(&mut peer, packet),
-                Read::Packet(packet) => {
-                    if let Err(broken) = self.hear(&mut peer, packet) {
-                        tracing::info!(pid = peer.id.pid, %broken, "a program broke the protocol");
-                        self.refuse(&mut peer, ByeReason::Protocol, format!("broke the protocol: {broken}"));
-                    }
-                }
-                Read::Nothing => break,
-                Read::End => {
+            match self.hear_next(&mut peer, room) {
+                Turn::Heard => {}
+                Turn::Nothing => break,
+                Turn::End => {
                     is_open = false;
                     break;
                 }
             }
         }
         self.put_back(token, peer, is_open);
+    }
+
+    /// Reads what a program says next.
+    fn hear_next(&mut self, peer: &mut Peer, room: &mut [u8; PACKET_ROOM]) -> Turn {
+        match peer.read(room) {
+            Read::Packet(packet) if self.ending || peer.leaving => self.hear_at_the_end(peer, packet),
+            Read::Packet(packet) => {
+                if let Err(broken) = self.hear(peer, packet) {
+                    tracing::info!(pid = peer.id.pid, %broken, "a program broke the protocol");
+                    self.refuse(peer, ByeReason::Protocol, format!("broke the protocol: {broken}"));
+                }
+            }
+            Read::Reset => {}
+            Read::Nothing => return Turn::Nothing,
+            Read::End => return Turn::End,
+        }
+        Turn::Heard
+    }
+
+    /// Reads what a program said before its connection ended: that it had not waited may be among it.
+    fn hear_the_rest(&mut self, peer: &mut Peer) {
+        let mut room = Box::new([0; PACKET_ROOM]);
+        let _ = (0..REST_MESSAGES).take_while(|_| matches!(self.hear_next(peer, &mut room), Turn::Heard)).count();
     }
 
     /// A program that was told to go may still say that it has not waited.
@@ -404,6 +430,7 @@ impl Control {
 
     /// A connection has ended: the program's rings are looked at for the last time.
     fn forget(&mut self, mut peer: Peer) {
+        self.hear_the_rest(&mut peer);
         self.end_maps(&peer);
         self.ends_late(&mut peer);
         self.release(&mut peer);

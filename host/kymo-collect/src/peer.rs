@@ -129,6 +129,8 @@ pub(crate) struct Peer {
 pub(crate) enum Read<'a> {
     Packet(&'a [u8]),
     Nothing,
+    /// The program has closed its end and had not read all: what it said comes next.
+    Reset,
     End,
 }
 
@@ -223,6 +225,7 @@ impl Peer {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 Read::Nothing
             }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Read::Reset,
             Err(_) => Read::End,
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct SimulatedLine {
     pub to_program: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     pub program_has_closed: bool,
     pub collector_has_closed: bool,
+    /// The collector was told that the program ended without having read all.
+    pub reset_is_told: bool,
 }
 
 /// Both ends have it.
@@ -48,6 +50,7 @@ impl SharedLine {
             to_program: VecDeque::new(),
             program_has_closed: false,
             collector_has_closed: false,
+            reset_is_told: false,
         })))
     }
 
@@ -67,6 +70,11 @@ impl Link for CollectorsEnd {
 
     fn receive<'a>(&self, room: &'a mut [u8; PACKET_ROOM]) -> io::Result<Option<&'a [u8]>> {
         let mut line = self.0.get();
+        // As the kernel does: once, in front of what the program has said.
+        if line.program_has_closed && !line.to_program.is_empty() && !line.reset_is_told {
+            line.reset_is_told = true;
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         match line.to_collector.pop_front() {
             Some(packet) => {
                 room[..packet.len()].copy_from_slice(&packet);

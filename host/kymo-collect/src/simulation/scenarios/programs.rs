@@ -11,6 +11,7 @@ use super::super::stage::{Stage, event};
 use crate::channel::Channel;
 use crate::control::ToControl;
 use crate::pattern::Patterns;
+use crate::peer::TURN_MESSAGES;
 use crate::runtime::SocketName;
 use crate::summary::Outcome;
 use crate::unknown::Missing;
@@ -113,6 +114,34 @@ fn a_program_that_did_not_wait_for_its_rings_is_reported() {
     let unknown: Vec<_> = summary.unknown.iter().map(|entry| (entry.process, entry.what)).collect();
     assert_eq!((summary.records, unknown), (3, vec![(Some(0), Missing::Beginning)]));
     assert_eq!(summary.lost, None, "how many are missing is not known");
+}
+
+/// What a program said at last is read, whatever it has not read, and whether or not it can still be told something.
+#[test]
+fn a_program_that_ended_before_it_was_answered_is_reported() {
+    let late = FromProgram::Late { generation: 1 };
+    let missing = |stage: &mut Stage| {
+        let summary = stage.end(0).summary;
+        summary.unknown.iter().map(|entry| (entry.process, entry.what)).collect::<Vec<_>>()
+    };
+    let mut stage = Stage::with(|_| {});
+    let hello = stage.hello(RingKind::Rseq);
+    let program = stage.introduce(0, hello);
+    stage.run_for(MS);
+    program.say(&late);
+    drop(program);
+    assert_eq!(missing(&mut stage), [(Some(0), Missing::Program)], "it has not read what it was sent");
+
+    let mut stage = Stage::with(|_| {});
+    let mut said = vec![FromProgram::Hello(stage.hello(RingKind::Rseq))];
+    said.extend([FromProgram::Descs(vec![described(0, "fake", "a")]), FromProgram::DescsEnd { generation: 1 }]);
+    // More than is read in one turn, so that the answer is tried in between.
+    said.extend((0..TURN_MESSAGES as u32).map(|n| FromProgram::Descs(vec![described(1 + n, "fake", "b")])));
+    said.push(late);
+    let program = stage.connect(0);
+    said.iter().for_each(|message| program.say(message));
+    drop(program);
+    assert_eq!(missing(&mut stage), [(Some(0), Missing::Program)], "it cannot be sent anything");
 }
 
 #[test]
