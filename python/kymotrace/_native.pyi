@@ -22,7 +22,11 @@ class ArrowStream:
 
 class Source:
     def __init__(
-        self, paths: Sequence[str | PathLike[str]], without_index: bool = False, ignore_uuid: bool = False
+        self,
+        paths: Sequence[str | PathLike[str]],
+        without_index: bool = False,
+        ignore_uuid: bool = False,
+        workers: int | None = None,
     ) -> None: ...
     def tables(self) -> list[tuple[str, str, bool]]: ...
     def schema(self, table: str) -> Any: ...

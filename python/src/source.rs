@@ -10,7 +10,7 @@ use kymo_ctf::read::Trace;
 use kymo_ctf::write::EnvValue;
 use kymo_index::{Indexes, Named};
 use kymo_query::host_name;
-use kymo_tables::{OpenOptions, Partition, Scan, TableFunction};
+use kymo_tables::{Ahead, OpenOptions, Partition, Scan, TableFunction};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Map, Value, json};
@@ -23,6 +23,7 @@ use crate::wait::interruptible;
 #[pyclass(module = "kymotrace._native", frozen)]
 pub struct Source {
     opened: Arc<kymo_tables::Source>,
+    ahead: Ahead,
     paths: Vec<PathBuf>,
 }
 
@@ -64,6 +65,7 @@ impl Chosen {
             end_from: self.end_start,
             end_to: self.end_end,
             any_order: self.any_order,
+            ahead: Ahead::default(),
             cancelled: Arc::clone(&state.cancelled),
         })
     }
@@ -72,13 +74,20 @@ impl Chosen {
 #[pymethods]
 impl Source {
     #[new]
-    #[pyo3(signature = (paths, without_index=false, ignore_uuid=false))]
-    fn new(py: Python<'_>, paths: Vec<PathBuf>, without_index: bool, ignore_uuid: bool) -> PyResult<Source> {
+    #[pyo3(signature = (paths, without_index=false, ignore_uuid=false, workers=None))]
+    fn new(
+        py: Python<'_>,
+        paths: Vec<PathBuf>,
+        without_index: bool,
+        ignore_uuid: bool,
+        workers: Option<usize>,
+    ) -> PyResult<Source> {
+        let ahead = workers.map_or_else(Ahead::of_machine, Ahead::threads);
         let own = paths.clone();
         let options = OpenOptions { without_index, ignore_uuid, ..OpenOptions::default() };
         let open = move || kymo_tables::Source::open(&own, &options);
         let opened = interruptible(py, open, || ())?.map_err(of_tables)?;
-        Ok(Source { opened: Arc::new(opened), paths })
+        Ok(Source { opened: Arc::new(opened), ahead, paths })
     }
 
     /// All tables: name, what its rows are, whether they are records of one event.
@@ -134,7 +143,8 @@ impl Source {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<ArrowStream> {
         let opened = Arc::clone(&self.opened);
-        begin(py, chosen, progress, move |scan| opened.scan(&table, scan))
+        let ahead = self.ahead;
+        begin(py, chosen, progress, move |scan| opened.scan(&table, &Scan { ahead, ..scan.clone() }))
     }
 
     /// Spans between two events, as `kymo latency --span` has them. `by`: fields that both have in common, with commas

@@ -15,6 +15,8 @@ use crate::scan::{Batches, Scan};
 
 /// Batches that wait to be taken at most.
 const WAITING_MAX: usize = 2;
+/// The same of a part of a table that is read in front of its turn: all of it.
+const WAITING_AHEAD_MAX: usize = 1024;
 
 /// Why a scan ends before its table does.
 pub(crate) enum Ended {
@@ -84,11 +86,14 @@ pub(crate) fn start(
     scan: &Scan,
     read: impl FnOnce(&mut Emit) -> Result<(), Ended> + Send + 'static,
 ) -> Result<Batches, Error> {
-    let (sender, receiver) = sync_channel(WAITING_MAX);
+    let (sender, receiver) = sync_channel(if scan.ahead.is_part { WAITING_AHEAD_MAX } else { WAITING_MAX });
+    let is_read = Arc::new(AtomicBool::new(false));
+    let own_is_read = Arc::clone(&is_read);
     let is_dropped = Arc::new(AtomicBool::new(false));
     let left = scan.limit.unwrap_or(u64::MAX);
     let mut emit = Emit { sender, left, cancelled: scan.cancelled.clone(), is_dropped: is_dropped.clone() };
     let work = move || {
+        let _ends = SetAtEnd(own_is_read);
         if emit.left == 0 {
             return;
         }
@@ -102,7 +107,16 @@ pub(crate) fn start(
         let _ = emit.sender.send(Err(error));
     };
     std::thread::Builder::new().name("kymo-tables".to_owned()).spawn(work)?;
-    Ok(Batches::new(schema, receiver, is_dropped))
+    Ok(Batches::new(schema, receiver, is_read, is_dropped))
+}
+
+/// Sets a flag when a thread ends, however it does.
+struct SetAtEnd(Arc<AtomicBool>);
+
+impl Drop for SetAtEnd {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

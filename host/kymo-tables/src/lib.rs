@@ -14,6 +14,7 @@
 //! # Ok::<(), kymo_tables::Error>(())
 //! ```
 
+mod ahead;
 mod asked;
 pub mod columns;
 mod derived;
@@ -22,6 +23,7 @@ mod emit;
 mod error;
 mod functions;
 mod hosts;
+mod in_order;
 mod known;
 mod lab;
 mod losses;
@@ -35,6 +37,7 @@ mod scan;
 mod shape;
 mod source;
 
+pub use ahead::Ahead;
 pub use asked::TableFunction;
 pub use error::{Error, near_misses};
 pub use open::{OpenOptions, Watcher};

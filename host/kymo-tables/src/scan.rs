@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::ahead::Ahead;
 use crate::error::Error;
 use crate::partition::Partition;
 
@@ -40,6 +41,8 @@ pub struct Scan {
     pub end_to: Option<i64>,
     /// Rows may come in any order, which is faster; else records come in the order of time.
     pub any_order: bool,
+    /// Threads that read at once, in parts of the table, where indexes say where these begin.
+    pub ahead: Ahead,
     /// Ends the scan as soon as it is set.
     pub cancelled: Arc<AtomicBool>,
 }
@@ -86,6 +89,8 @@ pub(crate) fn is_time(ns: &i64) -> bool {
 pub struct Batches {
     schema: SchemaRef,
     receiver: Receiver<Result<RecordBatch, Error>>,
+    /// The thread has ended.
+    is_read: Arc<AtomicBool>,
     /// Nobody wants more.
     is_dropped: Arc<AtomicBool>,
 }
@@ -94,9 +99,15 @@ impl Batches {
     pub(crate) fn new(
         schema: SchemaRef,
         receiver: Receiver<Result<RecordBatch, Error>>,
+        is_read: Arc<AtomicBool>,
         is_dropped: Arc<AtomicBool>,
     ) -> Batches {
-        Batches { schema, receiver, is_dropped }
+        Batches { schema, receiver, is_read, is_dropped }
+    }
+
+    /// Whether all of them were read, and only wait.
+    pub(crate) fn is_read(&self) -> bool {
+        self.is_read.load(Ordering::Relaxed)
     }
 
     /// Names and types of the columns.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
+use crate::ahead::Ahead;
 use crate::asked::TableFunction;
 use crate::derived::cpus::{self, CPU_STATE};
 use crate::derived::latencies::{self, LATENCIES, LOCKS};
@@ -16,6 +17,7 @@ use crate::derived::wakeups::{self, WAKEUPS};
 use crate::emit::{self, Emit, Ended};
 use crate::error::{Error, near};
 use crate::hosts::{self, HOSTS, TRACES};
+use crate::in_order::in_order;
 use crate::known::{Known, Rows};
 use crate::lab::{self, LAB_RESULTS};
 use crate::losses::{self, LOSSES};
@@ -59,6 +61,9 @@ pub(crate) const KNOWN: &[(&Known, ReadKnown, Divides)] = &[
     (&TRACES, hosts::traces, Divides::Never),
     (&WAKEUPS, wakeups::read, Divides::WithStates),
 ];
+
+/// Parts that a table is read in at most.
+const PARTS_MAX: usize = 1 << 16;
 
 /// Opened traces as tables.
 pub struct Source(Arc<Opened>);
@@ -148,6 +153,47 @@ impl Source {
     /// # Errors
     /// There is no such table, or no such column; a filter that is none; a partition of other traces.
     pub fn scan(&self, table: &str, scan: &Scan) -> Result<Batches, Error> {
+        match self.parts_ahead(table, scan)? {
+            Some(parts) => self.scan_ahead(table, scan, parts),
+            None => self.scan_at_once(table, scan),
+        }
+    }
+
+    /// The parts in which several threads read a table, if they do.
+    fn parts_ahead(&self, table: &str, scan: &Scan) -> Result<Option<Vec<Partition>>, Error> {
+        // A filter may look at what came before.
+        let is_all = scan.partition.is_none() && scan.limit.is_none() && scan.filter.is_none();
+        if scan.ahead.threads < 2 || !is_all || !self.is_indexed() {
+            return Ok(None);
+        }
+        let wanted = usize::try_from(self.records_indexed() / scan.ahead.records).unwrap_or(usize::MAX);
+        let mut parts = self.partitions(table, wanted.min(PARTS_MAX))?;
+        // Rows have the times of their ends in a part, and begin before these.
+        parts.retain(|part| scan.from.is_none_or(|from| part.to.is_none_or(|to| to > from)));
+        if table == "records" || self.is_event(table) {
+            parts.retain(|part| scan.to.is_none_or(|to| part.from.is_none_or(|from| from < to)));
+        }
+        Ok(Some(parts).filter(|parts| parts.len() > 1))
+    }
+
+    /// Records of all traces, where indexes tell it.
+    fn records_indexed(&self) -> u64 {
+        let indexes = self.0.groups.iter().flat_map(|group| group.indexes.traces.iter().flatten());
+        indexes.flat_map(|index| &index.streams).fold(0, |sum, stream| stream.records().saturating_add(sum))
+    }
+
+    fn scan_ahead(&self, table: &str, scan: &Scan, parts: Vec<Partition>) -> Result<Batches, Error> {
+        let part_of = |own: &Scan, partition| Scan { partition, ahead: Ahead::part(), ..own.clone() };
+        // What is wrong with the question is said at once.
+        let none = Scan { limit: Some(0), ..part_of(scan, parts.first().cloned()) };
+        let schema = self.scan_at_once(table, &none)?.schema();
+        let (source, table, own) = (Source(Arc::clone(&self.0)), table.to_owned(), scan.clone());
+        emit::start(schema, scan, move |emit| {
+            in_order(parts, own.ahead.threads, emit, |part| source.scan_at_once(&table, &part_of(&own, Some(part))))
+        })
+    }
+
+    fn scan_at_once(&self, table: &str, scan: &Scan) -> Result<Batches, Error> {
         if let Some(partition) = scan.partition.as_ref().filter(|partition| partition.trace >= self.0.groups.len()) {
             return Err(Error::Partition(partition.trace));
         }

@@ -6,7 +6,7 @@
 mod common;
 mod support;
 
-use kymo_tables::{Error, OpenOptions, Partition, Scan, Source};
+use kymo_tables::{Ahead, Error, OpenOptions, Partition, Scan, Source};
 use kymo_testing::Random;
 use serde_json::{Value, json};
 
@@ -185,6 +185,43 @@ fn partitions_are_the_table() {
         // Without an index each of them would read all that is before it.
         let (source, _dir) = open(&random(round, 2000));
         assert_eq!(source.partitions("records", 5).unwrap().len(), 1);
+    }
+}
+
+/// Rows that several threads read in parts are those that one thread reads, in its order.
+#[test]
+fn several_threads_read_what_one_reads() {
+    for round in 0..4 {
+        let (source, _dir) = open_indexed(&random(10 + round, 3000));
+        let (first, last) = source.bounds().unwrap();
+        let third = (last - first) / 3;
+        let (from, to) = (Some(first + third), Some(first + 2 * third));
+        let choices = [
+            Scan::default(),
+            Scan { from, to, ..Scan::default() },
+            Scan { cpus: Some(vec![1]), any_order: true, ..Scan::default() },
+            Scan { tids: Some(vec![110]), to, ..Scan::default() },
+            Scan { limit: Some(7), ..Scan::default() },
+        ];
+        for table in source.tables() {
+            let has = |name: &str| table.schema.field_with_name(name).is_ok();
+            for scan in
+                choices.iter().filter(|_| ["time", "cpu", "tid"].into_iter().all(has) && table.name != "latencies")
+            {
+                for (threads, records) in [(2, 50), (3, 1000)] {
+                    let ahead = Ahead::threads(threads).in_parts_of(records);
+                    let found = rows(&source, &table.name, &Scan { ahead, ..scan.clone() });
+                    let what = format!("{} by {threads} threads in parts of {records}: {scan:?}", table.name);
+                    assert_same(&found, &rows(&source, &table.name, scan), &what);
+                }
+            }
+        }
+        // Who takes no more ends all threads.
+        let scan = Scan { ahead: Ahead::threads(4).in_parts_of(10), ..Scan::default() };
+        drop(source.scan("records", &scan).unwrap().next());
+        // What is wrong with a question is said before the first row.
+        let wrong = Scan { projection: Some(vec!["nonsense".into()]), ..scan };
+        assert!(matches!(source.scan("records", &wrong), Err(Error::UnknownColumn { .. })));
     }
 }
 
