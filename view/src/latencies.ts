@@ -6,13 +6,16 @@ import type { App } from './app.js';
 import type { Answer } from './columns.js';
 import { add, el, link, table } from './dom.js';
 import { sharpen } from './draw.js';
+import { frame } from './layout.js';
 import { type Palette, palette } from './palette.js';
 import { Panel, time } from './panels.js';
 import { APART, type Lengths, type Series, allSeries, chosenBy, lengthsOf, lengthsText, seriesName, typed } from './series.js';
 import { duration, grouped } from './time.js';
 
-const POINTS = 500;
-const BINS = 300;
+/** Of a window, and of one that is a large part of the trace: that many the index has without reading records. */
+const SHORT = { limit: 500, bins: 300 };
+const LONG = { limit: 300, bins: 120 };
+const LONG_PART = 200n;
 /** Left of the scale: its numbers. Below and above it. */
 const LEFT = 60;
 const MARGIN = 8;
@@ -61,9 +64,12 @@ export class Latencies extends Panel {
 
   protected async ask(): Promise<Answer | null> {
     const { app } = this;
-    const asked = { ...this.window, ...chosenBy(app.view), bins: BINS, limit: POINTS };
+    const { view, whole } = app;
+    const size = (view.to - view.from) * LONG_PART > whole.to - whole.from ? LONG : SHORT;
+    // Bins on a grid come from the index. A trace that grows has none.
+    const asked = { ...this.window, ...chosenBy(view), ...size, grid: app.isFollowing ? null : 1 };
     const answer = await app.client.ask('latencies', 'latencies', asked);
-    if (!answer || app.view.what || answer.table('points').rows < POINTS) return answer;
+    if (!answer || view.what || answer.table('points').rows < size.limit) return answer;
     // Nothing is chosen: the first one's points are among those of all, as far as there was room.
     const first = allSeries(answer)[0];
     return first ? app.client.ask('latencies', 'latencies', { ...asked, kind: first.what, of: first.of }) : answer;
@@ -212,11 +218,14 @@ interface Placed {
   row: number;
 }
 
+/** How many bins an answer has; a saved one has as many as a short window. */
+export const binsOf = (answer: Answer): number => Number(answer.head.info['bins'] ?? SHORT.bins);
+
 const isIn = (ns: number, only: Lengths | null): boolean => !only || (ns >= only.low && ns <= only.high);
 
 function density(to: CanvasRenderingContext2D, answer: Answer, chosen: Series, scale: LogScale, areas: Areas, only: Lengths | null, colours: Palette): void {
   const cells = answer.table('density');
-  const w = (areas.right - LEFT) / BINS;
+  const w = (areas.right - LEFT) / binsOf(answer);
   to.fillStyle = colours.run;
   for (let i = 0; i < cells.rows; i++) {
     const [low, high, count] = [cells.number('low_ns', i) ?? 0, cells.number('high_ns', i) ?? 0, cells.number('count', i) ?? 0];
@@ -230,8 +239,9 @@ function density(to: CanvasRenderingContext2D, answer: Answer, chosen: Series, s
 
 function points(to: CanvasRenderingContext2D, answer: Answer, chosen: Series, scale: LogScale, areas: Areas, only: Lengths | null, colours: Palette): Placed[] {
   const of = answer.table('points');
-  const ends = of.offsets('to', BigInt(answer.head.from));
-  const length = Math.max(1, answer.head.to - answer.head.from);
+  const [from, end] = frame(answer);
+  const ends = of.offsets('to', BigInt(from));
+  const length = Math.max(1, end - from);
   const placed = [];
   to.fillStyle = colours.pre;
   for (let row = 0; row < of.rows; row++) {

@@ -1,139 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies [spec/analyze.md 5]: a sink that makes a series of each kind, by whatever they are of.
 
+mod kinds;
+mod samples;
+
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::CallId;
 use crate::doubt::Doubt;
-use crate::event::{Event, Interrupt, Io, Off};
-use crate::hash::{Map, Open};
+use crate::event::Event;
+use crate::hash::Map;
 use crate::name::Name;
 use crate::record::Head;
 use crate::recorders::Recorders;
-use crate::series::{Sample, Series};
+use crate::series::{Sample, SampleSums, Series};
 use crate::sink::Sink;
-use crate::span::{CallSpan, Context, Doing, InterruptSpan, OffSpan, Ready, ThreadSpan, Unmatched, Until, Waker};
-use crate::state::{State, Thread, Threads, futex_waits};
+use crate::span::{CallSpan, Context, InterruptSpan, OffSpan, ThreadSpan, Unmatched};
+use crate::state::{State, Thread, Threads};
 use crate::usage::Choice;
+
+pub use kinds::{By, Key, Of, SampleGroup, What};
+pub use samples::{Begun, Request, Sampler, TakeSamples};
 
 /// Series that are kept apart at most; beyond, samples go to one without details.
 const SERIES_MAX: usize = 4096;
-
-macro_rules! kinds {
-    ($(#[doc = $doc:literal] $what:ident $name:literal;)*) => {
-        /// A kind of latency.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-        pub enum What {
-            $(#[doc = $doc] #[serde(rename = $name)] $what,)*
-        }
-
-        impl What {
-            /// All kinds, with their names.
-            pub const ALL: &[(What, &'static str)] = &[$((What::$what, $name)),*];
-        }
-    };
-}
-
-// A row of spec/analyze.md 5 each.
-kinds! {
-    /// From the wake-up of a thread until it runs.
-    Wakeup "wakeup";
-    /// From when a thread can run until it runs.
-    Runqueue "runqueue";
-    /// From when a thread is preempted until it runs again.
-    Preempted "preempted";
-    /// An interrupt of a device.
-    Irq "irq";
-    /// An interrupt of the processor's own.
-    Vector "vector";
-    /// From when a softirq is raised until it begins.
-    SoftirqRaise "softirq-raise";
-    /// A softirq.
-    Softirq "softirq";
-    /// From when a timer should expire until it does.
-    Timer "timer";
-    /// Interrupts off.
-    IrqsOff "irqs-off";
-    /// Preemption off.
-    PreemptOff "preempt-off";
-    /// A system call.
-    Syscall "syscall";
-    /// A futex call in which a thread was blocked.
-    Futex "futex";
-    /// A block request.
-    Block "block";
-    /// A packet, from the queue to the driver.
-    Net "net";
-    /// What the user names: begin and end.
-    Span "span";
-}
-
-impl What {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        What::ALL[self as usize].1
-    }
-
-    /// Whether it is a thread's. What interrupts and timers take is their CPU's, whichever thread was current.
-    fn is_of_thread(self) -> bool {
-        !matches!(self, What::Irq | What::Vector | What::SoftirqRaise | What::Softirq | What::Timer)
-    }
-}
-
-/// What a series is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Of {
-    /// Everything of its kind.
-    All,
-    /// An interrupt, and what the trace calls it.
-    Interrupt(Interrupt, Name),
-    /// A timer's function.
-    Function(u64),
-    /// A system call.
-    Call(CallId),
-    /// A block device: the kernel's number, `major << 20 | minor`.
-    Device(u64),
-    /// A network device.
-    Interface(Name),
-    /// The user's span of that number.
-    Span(u16),
-    /// The same, of one key, by the number that its giver knows it by.
-    Keyed(u16, u32),
-    /// What was too much to be kept apart.
-    Others,
-}
-
-/// Which series a sample belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
-    /// The kind.
-    pub what: What,
-    /// What it is of.
-    pub of: Of,
-    /// The process, where they are kept apart.
-    pub process: Option<i32>,
-    /// The thread.
-    pub tid: Option<i32>,
-    /// The priority.
-    pub prio: Option<i16>,
-    /// The CPU.
-    pub cpu: Option<u32>,
-}
-
-/// What else is kept apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct By {
-    /// Processes.
-    pub process: bool,
-    /// Threads.
-    pub thread: bool,
-    /// Priorities.
-    pub prio: bool,
-    /// CPUs.
-    pub cpu: bool,
-}
 
 /// Which latencies, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,35 +72,31 @@ pub struct Left {
     pub dropped: u64,
 }
 
-/// A request that has not been done.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    at: i64,
-    tid: Option<i32>,
-    name: Name,
-}
-
 /// Makes series of latencies.
 #[derive(Clone, Debug)]
 pub struct Latency {
+    sampler: Sampler,
+    kept: Kept,
+    left: Left,
+    /// Timers that have been started when the names were taken last, and those that were too many.
+    timers: (u64, u64),
+    /// As of a kernel's records, of those of programs: only users' spans are made of these.
+    spans_lost_until: i64,
+}
+
+/// What samples become.
+#[derive(Clone, Debug)]
+struct Kept {
     options: Options,
     is_wanted: [bool; What::ALL.len()],
     index: Map<Key, usize>,
     series: Vec<(Key, Series)>,
-    /// Timers that have been started when the names were taken last, and those that were too many.
-    timers: (u64, u64),
-    block: Open<(u64, u64), Begun>,
-    net: Open<u64, Begun>,
-    lost_until: i64,
-    /// The same, of records of programs: only users' spans are made of these.
-    spans_lost_until: i64,
     /// Samples count.
     is_taken: bool,
     /// Samples of which the state has to say whose process they are of, where one is asked for by its name.
     undecided: Vec<(What, Of, Sample)>,
     /// Samples since they were taken last, where they are asked for.
     samples: Option<Vec<(Key, Sample)>>,
-    left: Left,
     /// Names of threads that stand in the lists of the worst and are not those of the sample.
     names: BTreeMap<i32, Name>,
     unnamed: Vec<i32>,
@@ -223,55 +108,51 @@ pub struct Latency {
 impl Latency {
     /// Nothing yet.
     pub fn new(options: Options) -> Latency {
+        let sampler = Sampler::new(&options.what);
         let mut is_wanted = [false; What::ALL.len()];
         options.what.iter().for_each(|what| is_wanted[*what as usize] = true);
-        Latency {
+        let kept = Kept {
             options,
             is_wanted,
             index: Map::default(),
             series: Vec::new(),
-            timers: (0, 0),
-            block: Open::default(),
-            net: Open::default(),
-            lost_until: i64::MIN,
-            spans_lost_until: i64::MIN,
             is_taken: true,
             undecided: Vec::new(),
             samples: None,
-            left: Left::default(),
             names: BTreeMap::new(),
             unnamed: Vec::new(),
             processes: BTreeMap::new(),
             threads: BTreeMap::new(),
-        }
+        };
+        Latency { sampler, kept, left: Left::default(), timers: (0, 0), spans_lost_until: i64::MIN }
     }
 
     /// All series, by kind, what they are of, and what is kept apart.
     pub fn series(&self) -> Vec<(&Key, &Series)> {
-        let mut all: Vec<_> = self.series.iter().map(|(key, series)| (key, series)).collect();
+        let mut all: Vec<_> = self.kept.series.iter().map(|(key, series)| (key, series)).collect();
         all.sort_by_key(|(key, _)| **key);
         all
     }
 
     /// Name of a thread that woke one of the worst, or held its futex.
     pub fn name_of(&self, tid: i32) -> Name {
-        self.names.get(&tid).copied().unwrap_or_default()
+        self.kept.names.get(&tid).copied().unwrap_or_default()
     }
 
     /// Name of a process that is kept apart: that of its first thread, else that of the first of its threads with a
     /// sample. May be empty.
     pub fn process_name(&self, process: i32) -> Name {
-        self.processes.get(&process).copied().unwrap_or_default()
+        self.kept.processes.get(&process).copied().unwrap_or_default()
     }
 
     /// Newest name of a thread that is kept apart; may be empty.
     pub fn thread_name(&self, tid: i32) -> Name {
-        self.threads.get(&tid).copied().unwrap_or_default()
+        self.kept.threads.get(&tid).copied().unwrap_or_default()
     }
 
     /// Takes the names of processes that the state knows at the end.
     pub fn name_processes(&mut self, state: &State) {
-        for (process, name) in &mut self.processes {
+        for (process, name) in &mut self.kept.processes {
             let first = state.thread(*process).map(|thread| thread.name).filter(|name| !name.is_empty());
             *name = first.unwrap_or(*name);
         }
@@ -279,39 +160,32 @@ impl Latency {
 
     /// What was counted beside the series.
     pub fn left(&self) -> Left {
-        let (timers, timers_dropped) = self.timers;
-        Left {
-            open: timers + self.block.len() as u64 + self.net.len() as u64,
-            dropped: timers_dropped + self.block.dropped() + self.net.dropped(),
-            ..self.left.clone()
-        }
+        let ((timers, timers_dropped), (requests, requests_dropped)) = (self.timers, self.sampler.requests());
+        Left { open: timers + requests, dropped: timers_dropped + requests_dropped, ..self.left.clone() }
     }
 
     /// Takes the names that are still missing, and counts the timers that are open.
     pub fn finish(&mut self, state: &State) {
-        self.decide(state);
-        if self.wants(What::Timer) {
+        self.kept.decide(state);
+        if self.sampler.wants(What::Timer) {
             self.timers = state.timers();
         }
-        for tid in self.unnamed.drain(..) {
-            let name = state.thread(tid).map(|thread| thread.name).unwrap_or_default();
-            self.names.entry(tid).or_insert(name);
-        }
+        self.kept.name_missing(state);
     }
 
     /// Keeps each sample until [`Latency::samples`] takes it, for who draws them over time.
     pub fn keep_samples(&mut self) {
-        self.samples.get_or_insert_default();
+        self.kept.samples.get_or_insert_default();
     }
 
     /// The samples since the last call, with the series that they are in; those of an idle CPU are in none.
     pub fn samples(&mut self) -> impl Iterator<Item = (Key, Sample)> + '_ {
-        self.samples.iter_mut().flat_map(|samples| samples.drain(..))
+        self.kept.samples.iter_mut().flat_map(|samples| samples.drain(..))
     }
 
     /// Whether samples that end from here on count; for who chooses among the records that end them.
     pub fn take(&mut self, is_taken: bool) {
-        self.is_taken = is_taken;
+        self.kept.is_taken = is_taken;
     }
 
     /// Records of a program are missing up to a time: begins and ends of users' spans may be among them.
@@ -321,17 +195,71 @@ impl Latency {
 
     /// Takes a sample of a user's span. `key`: where keys are kept apart.
     pub fn span(&mut self, number: u16, key: Option<u32>, mut sample: Sample) {
-        sample.doubt |= Doubt::LOST.when(sample.from < self.lost_until.max(self.spans_lost_until));
+        sample.doubt |= Doubt::LOST.when(sample.from < self.sampler.lost_until().max(self.spans_lost_until));
         let of = key.map_or(Of::Span(number), |key| Of::Keyed(number, key));
-        self.sample(What::Span, of, &sample);
+        self.kept.one(What::Span, of, &sample);
     }
 
+    /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. `thread`: as
+    /// it was in that wait.
+    pub fn late_ns(span: &ThreadSpan, thread: &Thread) -> u64 {
+        samples::late_ns(span, thread)
+    }
+
+    /// Takes sums of samples in place of these: all of a series where nothing else is kept apart. Whether it is asked
+    /// for.
+    pub fn add_sums(&mut self, what: What, of: Of, sums: &SampleSums) -> bool {
+        if !self.sampler.wants(what) {
+            return false;
+        }
+        let place = self.kept.place(Key { what, of, process: None, tid: None, prio: None, cpu: None });
+        self.kept.series[place].1.add_sums(sums);
+        true
+    }
+
+    /// Takes a sample that was made elsewhere: [`SampleGroup::is_of_past`]. Its doubt is what it is without the losses that
+    /// were met here before.
+    pub fn past_sample(&mut self, group: SampleGroup, of: Of, mut sample: Sample) {
+        sample.doubt |= Doubt::LOST.when(sample.from < self.sampler.lost_until());
+        self.kept.sample_of_all(group, of, &sample);
+    }
+
+    /// Whether a kind is asked for.
+    pub fn wants(&self, what: What) -> bool {
+        self.sampler.wants(what)
+    }
+
+    /// What decides about samples whose begin was met before.
+    pub fn sampler(&mut self) -> &mut Sampler {
+        &mut self.sampler
+    }
+}
+
+impl TakeSamples for Kept {
     #[inline]
-    fn wants(&self, what: What) -> bool {
-        self.is_wanted[what as usize]
+    fn sample(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
+        self.sample_of_all(group, of, sample);
+    }
+}
+
+impl Kept {
+    #[inline]
+    fn sample_of_all(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
+        for (what, of) in group.series(of) {
+            if self.is_wanted[what as usize] {
+                self.one(what, of, sample);
+            }
+        }
     }
 
-    fn sample(&mut self, what: What, of: Of, sample: &Sample) {
+    fn name_missing(&mut self, state: &State) {
+        for tid in self.unnamed.drain(..) {
+            let name = state.thread(tid).map(|thread| thread.name).unwrap_or_default();
+            self.names.entry(tid).or_insert(name);
+        }
+    }
+
+    fn one(&mut self, what: What, of: Of, sample: &Sample) {
         if !self.is_taken || sample.from < self.options.from || sample.from >= self.options.to {
             return;
         }
@@ -413,171 +341,37 @@ impl Latency {
         }
         index
     }
-
-    /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. `thread`: as
-    /// it was in that wait.
-    pub fn late_ns(span: &ThreadSpan, thread: &Thread) -> u64 {
-        let by_timer = matches!(
-            span.doing,
-            Doing::Runnable { why: Ready::Woken(Waker { context: Context::Interrupt(Interrupt::Hrtimer(_)), .. }), .. }
-        );
-        let due = thread.due.filter(|_| by_timer);
-        due.map_or(0, |due| span.ready_from.saturating_sub(due).max(0) as u64)
-    }
-
-    fn io(&mut self, head: &Head, event: &Event, state: &State) {
-        let Event::Io { step, device, key, name, .. } = *event else { return };
-        let tid = head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread()).or(head.tid);
-        let begun = Begun { at: head.time, tid, name };
-        match step {
-            Io::BlockIssue if self.wants(What::Block) => self.block.replace((device, key), begun),
-            Io::NetQueue if self.wants(What::Net) => self.net.replace(key, begun),
-            Io::BlockComplete => {
-                if let Some(begun) = self.block.pop(&(device, key)) {
-                    self.done(What::Block, Of::Device(device), begun, head, state);
-                }
-            }
-            Io::NetXmit => {
-                if let Some(begun) = self.net.pop(&key) {
-                    self.done(What::Net, Of::Interface(begun.name), begun, head, state);
-                }
-            }
-            Io::BlockIssue | Io::NetQueue => {}
-        }
-    }
-
-    fn done(&mut self, what: What, of: Of, begun: Begun, head: &Head, state: &State) {
-        let doubt = Doubt::LOST.when(begun.at < self.lost_until);
-        let thread = begun.tid.and_then(|tid| state.thread(tid));
-        let sample = Sample { tid: begun.tid, doubt, ..sample(begun.at, head.time, thread, head.cpu) };
-        self.sample(what, of, &sample);
-    }
-
-    fn timer(&mut self, head: &Head, event: &Event, state: &State) {
-        let Event::TimerExpire { timer, function, now } = *event else { return };
-        let Some(expires) = state.timer_due(timer) else { return };
-        let value_ns = now.saturating_sub(expires).max(0) as u64;
-        let thread = current(head, state).and_then(|tid| state.thread(tid));
-        let from = head.time.saturating_sub_unsigned(value_ns);
-        let doubt = Doubt::LOST.when(from < self.lost_until);
-        let sample = Sample { value_ns, doubt, ..sample(from, head.time, thread, head.cpu) };
-        self.sample(What::Timer, Of::Function(function), &sample);
-    }
-}
-
-fn current(head: &Head, state: &State) -> Option<i32> {
-    head.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread())
-}
-
-/// A sample from one time to another; the rest is for the caller.
-fn sample(from: i64, to: i64, thread: Option<&Thread>, cpu: Option<u32>) -> Sample {
-    Sample {
-        value_ns: to.saturating_sub(from).max(0) as u64,
-        from,
-        to,
-        tid: thread.map(|thread| thread.tid),
-        process: thread.and_then(|thread| thread.process),
-        name: thread.map(|thread| thread.name).unwrap_or_default(),
-        prio: thread.and_then(|thread| thread.prio),
-        cpu,
-        waker: None,
-        owner: None,
-        doubt: Doubt::NONE,
-        late_ns: 0,
-    }
 }
 
 impl Sink for Latency {
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
-        if !self.undecided.is_empty() || !self.unnamed.is_empty() {
+        if !self.kept.undecided.is_empty() || !self.kept.unnamed.is_empty() {
             self.finish(state);
         }
-        match event {
-            Event::Io { .. } => self.io(head, event, state),
-            Event::TimerExpire { .. } if self.wants(What::Timer) => self.timer(head, event, state),
-            _ => {}
-        }
+        self.sampler.event(head, event, state, &mut self.kept);
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        let (Doing::Runnable { why, .. }, Until::Runs { cpu }) = (span.doing, span.until) else { return };
-        let waker = match why {
-            Ready::Woken(waker) | Ready::New(waker) => Some(waker),
-            Ready::Preempted { .. } | Ready::GaveWay { .. } => None,
-        };
-        let doubt = span.doubt;
-        let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
-        if waker.is_some() && self.wants(What::Wakeup) {
-            let late_ns = Latency::late_ns(span, thread);
-            let (from, value_ns) = (sample.from.saturating_sub_unsigned(late_ns), sample.value_ns + late_ns);
-            let from_due = Sample { late_ns, from, value_ns, ..sample };
-            self.sample(What::Wakeup, Of::All, &from_due);
-        }
-        if matches!(why, Ready::Preempted { .. }) && self.wants(What::Preempted) {
-            self.sample(What::Preempted, Of::All, &sample);
-        }
-        if self.wants(What::Runqueue) {
-            self.sample(What::Runqueue, Of::All, &sample);
-        }
+        self.sampler.thread(span, thread, &mut self.kept);
     }
 
     fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
-        let what = match span.interrupt {
-            Interrupt::Irq(_) => What::Irq,
-            Interrupt::Vector(_) => What::Vector,
-            Interrupt::Softirq(_) => What::Softirq,
-            Interrupt::Hrtimer(_) | Interrupt::Timer(_) | Interrupt::Hard | Interrupt::Soft => return,
-        };
-        let thread = thread_of(span.current, threads);
-        let mut whole = sample(span.from, span.to, thread, Some(span.cpu));
-        whole.doubt = span.doubt;
-        whole.value_ns = whole.value_ns.saturating_sub(span.away_ns.max(0) as u64);
-        let of = Of::Interrupt(span.interrupt, span.name);
-        if self.wants(what) {
-            self.sample(what, of, &whole);
-        }
-        if let Some(raised) = span.raised.filter(|_| self.wants(What::SoftirqRaise)) {
-            let doubt = Doubt::LOST.when(raised < self.lost_until);
-            let sample = Sample { doubt, ..sample(raised, span.from, thread, Some(span.cpu)) };
-            self.sample(What::SoftirqRaise, of, &sample);
-        }
+        self.sampler.interrupt(span, threads, &mut self.kept);
     }
 
     fn call(&mut self, span: &CallSpan, thread: &Thread) {
-        let sample =
-            Sample { owner: span.owner, doubt: span.doubt, ..sample(span.from, span.to, Some(thread), Some(span.cpu)) };
-        if self.wants(What::Syscall) {
-            self.sample(What::Syscall, Of::Call(span.call), &sample);
-        }
-        if self.wants(What::Futex) && span.is_futex && span.blocked && futex_waits(span.args[1]) {
-            self.sample(What::Futex, Of::All, &sample);
-        }
+        self.sampler.call(span, thread, &mut self.kept);
     }
 
     fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
-        let what = match span.what {
-            Off::Irqs => What::IrqsOff,
-            Off::Preemption => What::PreemptOff,
-        };
-        if self.wants(what) {
-            let thread = thread_of(span.current, threads);
-            let sample = Sample { doubt: span.doubt, ..sample(span.from, span.to, thread, Some(span.cpu)) };
-            self.sample(what, Of::All, &sample);
-        }
+        self.sampler.off(span, threads, &mut self.kept);
     }
 
     fn lost(&mut self, _cpu: Option<u32>, _from: i64, to: i64) {
-        self.lost_until = self.lost_until.max(to);
+        self.sampler.lost(to);
     }
 
     fn unmatched(&mut self, of: Unmatched) {
         *self.left.unmatched.entry(of).or_default() += 1;
-    }
-}
-
-fn thread_of(current: Context, threads: Threads<'_>) -> Option<&Thread> {
-    match current {
-        Context::Thread(tid) => threads.get(tid),
-        _ => None,
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples of one kind: their histogram, and the worst of them with all that is known of each.
 
-use kymo_histogram::Histogram;
+use std::cmp::Reverse;
+
+use kymo_histogram::{Histogram, bucket_of, low_of};
 use serde::Serialize;
 
 use crate::doubt::Doubt;
@@ -35,6 +37,75 @@ pub struct Sample {
     pub doubt: Doubt,
     /// Of a wake-up: how late the timer was that woke the thread, ns; `from` is when it was due.
     pub late_ns: u64,
+}
+
+impl Sample {
+    /// By what the longest come first: of equal ones the earliest, then by thread and CPU.
+    pub fn rank(&self) -> (Reverse<u64>, i64, Option<i32>, Option<u32>) {
+        (Reverse(self.value_ns), self.from, self.tid, self.cpu)
+    }
+}
+
+/// Sums of samples that are not kept themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleSums {
+    /// Of all samples but those set aside: number of the bucket [`kymo_histogram::bucket_of`], and how many; ascending.
+    pub buckets: Vec<(u16, u64)>,
+    /// As [`Series`] has it.
+    pub sum_ns: u128,
+    /// As [`Series`] has it.
+    pub min_ns: u64,
+    /// As [`Series`] has it.
+    pub max_ns: u64,
+    /// As [`Series`] has it.
+    pub doubtful: u64,
+    /// As [`Series`] has it.
+    pub idle: u64,
+}
+
+impl Default for SampleSums {
+    fn default() -> SampleSums {
+        SampleSums { buckets: Vec::new(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, doubtful: 0, idle: 0 }
+    }
+}
+
+impl SampleSums {
+    /// Samples in buckets.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Adds all of another one.
+    pub fn merge(&mut self, other: &SampleSums) {
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.doubtful = self.doubtful.saturating_add(other.doubtful);
+        self.idle = self.idle.saturating_add(other.idle);
+        self.buckets.extend(&other.buckets);
+        self.buckets.sort_unstable_by_key(|(bucket, _)| *bucket);
+        self.buckets.dedup_by(|later, kept| {
+            let is_same = later.0 == kept.0;
+            kept.1 = if is_same { kept.1.saturating_add(later.1) } else { kept.1 };
+            is_same
+        });
+    }
+
+    /// Those of one sample.
+    pub fn of(sample: &Sample) -> SampleSums {
+        let value = sample.value_ns;
+        if sample.doubt.has(Doubt::IDLE) {
+            return SampleSums { idle: 1, ..SampleSums::default() };
+        }
+        SampleSums {
+            buckets: vec![(bucket_of(value), 1)],
+            sum_ns: value.into(),
+            min_ns: value,
+            max_ns: value,
+            doubtful: u64::from(!sample.doubt.is_none()),
+            idle: 0,
+        }
+    }
 }
 
 /// A quantile, as bounds of the bucket that it is in.
@@ -107,6 +178,18 @@ impl Series {
         self.max_ns = self.max_ns.max(sample.value_ns);
         self.doubtful += u64::from(!sample.doubt.is_none());
         self.keep(sample, worst_max)
+    }
+
+    /// Takes sums of samples in place of these. They do not say how many have which mark, and which were the worst.
+    pub fn add_sums(&mut self, sums: &SampleSums) {
+        for (bucket, count) in &sums.buckets {
+            self.histogram.add(low_of(*bucket), *count);
+        }
+        self.sum_ns = self.sum_ns.saturating_add(sums.sum_ns);
+        self.min_ns = self.min_ns.min(sums.min_ns);
+        self.max_ns = self.max_ns.max(sums.max_ns);
+        self.doubtful = self.doubtful.saturating_add(sums.doubtful);
+        self.idle = self.idle.saturating_add(sums.idle);
     }
 
     fn keep(&mut self, sample: &Sample, worst_max: usize) -> bool {

@@ -5,6 +5,7 @@
 //! Opens no file: who walks brings a reader. What is done with the state is for the visitor.
 
 mod classes;
+mod devices;
 mod environment;
 mod fields;
 mod follow;
@@ -13,6 +14,7 @@ mod moves;
 mod walk;
 
 pub use classes::{Classes, SAMPLE, clamp, is_by_writer, is_of_samples};
+pub use devices::{DEVICES, device_of};
 pub use environment::{architecture, recorders};
 pub use fields::Payload;
 pub use missing::Missing;

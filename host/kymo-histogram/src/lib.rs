@@ -30,7 +30,7 @@ impl Bucket {
     /// The bucket of a value, with this one sample.
     pub fn of(value: u64) -> Bucket {
         let index = index_of(value);
-        Bucket { low: low_of(index), high: high_of(index), count: 1 }
+        Bucket { low: low(index), high: high_of(index), count: 1 }
     }
 }
 
@@ -81,7 +81,7 @@ impl Histogram {
     /// Buckets that are not empty, ascending.
     pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(|(index, count)| Bucket { low: low_of(index), high: high_of(index), count: *count })
+        filled.map(|(index, count)| Bucket { low: low(index), high: high_of(index), count: *count })
     }
 
     /// The bucket of the sample with this rank among the ascending ones, from 0. `None` where there are not so many.
@@ -99,6 +99,19 @@ impl Histogram {
     }
 }
 
+/// Numbers of buckets are below this.
+pub const NUMBERS: u16 = BUCKETS as u16;
+
+/// Number of a value's bucket.
+pub fn bucket_of(value: u64) -> u16 {
+    index_of(value) as u16
+}
+
+/// Smallest value of the bucket of a number; of numbers that no bucket has the largest of all.
+pub fn low_of(bucket: u16) -> u64 {
+    if usize::from(bucket) < BUCKETS { low(bucket.into()) } else { u64::MAX }
+}
+
 /// Index of a value's bucket.
 fn index_of(value: u64) -> usize {
     if value < LINEAR {
@@ -110,7 +123,7 @@ fn index_of(value: u64) -> usize {
 }
 
 /// Smallest value of a bucket.
-fn low_of(index: usize) -> u64 {
+fn low(index: usize) -> u64 {
     let index = index as u64;
     if index < LINEAR {
         return index;
@@ -121,7 +134,7 @@ fn low_of(index: usize) -> u64 {
 
 /// Largest value of a bucket.
 fn high_of(index: usize) -> u64 {
-    if index + 1 >= BUCKETS { u64::MAX } else { low_of(index + 1) - 1 }
+    if index + 1 >= BUCKETS { u64::MAX } else { low(index + 1) - 1 }
 }
 
 /// As a list of `[index, count]`.
@@ -138,7 +151,7 @@ impl<'de> Deserialize<'de> for Histogram {
             if index >= BUCKETS {
                 return Err(D::Error::custom(format!("a histogram has {BUCKETS} buckets; there is no bucket {index}")));
             }
-            histogram.add(low_of(index), count);
+            histogram.add(low(index), count);
         }
         Ok(histogram)
     }
@@ -151,10 +164,10 @@ mod tests {
 
     #[test]
     fn buckets_follow_each_other_without_a_gap() {
-        assert_eq!((low_of(0), index_of(0)), (0, 0));
+        assert_eq!((low(0), index_of(0)), (0, 0));
         for index in 1..BUCKETS {
-            assert_eq!(low_of(index), high_of(index - 1) + 1, "bucket {index}");
-            assert_eq!((index_of(low_of(index)), index_of(high_of(index))), (index, index));
+            assert_eq!(low(index), high_of(index - 1) + 1, "bucket {index}");
+            assert_eq!((index_of(low(index)), index_of(high_of(index))), (index, index));
         }
         assert_eq!(index_of(u64::MAX), BUCKETS - 1);
     }
@@ -174,9 +187,9 @@ mod tests {
         #[test]
         fn a_bucket_is_narrow_and_holds_its_value(value: u64) {
             let index = index_of(value);
-            prop_assert!(low_of(index) <= value && value <= high_of(index));
-            prop_assert!(high_of(index) - low_of(index) <= value / 128);
-            prop_assert_eq!(Bucket::of(value), Bucket { low: low_of(index), high: high_of(index), count: 1 });
+            prop_assert!(low(index) <= value && value <= high_of(index));
+            prop_assert!(high_of(index) - low(index) <= value / 128);
+            prop_assert_eq!(Bucket::of(value), Bucket { low: low(index), high: high_of(index), count: 1 });
         }
 
         #[test]

@@ -8,7 +8,7 @@ use std::thread;
 use kymo_analyze::compact::Put;
 use kymo_analyze::shown::Calls;
 use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
-use kymo_feed::{Classes, LossAt, Walker};
+use kymo_feed::{Classes, DEVICES, LossAt, Walker, device_of, recorders};
 
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
@@ -19,7 +19,7 @@ use crate::fine::FineCounts;
 use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
 
-use crate::pyramid::Summing;
+use crate::pyramid::{Summed, Summing};
 use crate::states::{Keeper, Spacing};
 
 /// Levels of summaries end with so few columns.
@@ -59,6 +59,11 @@ impl Counted {
     fn new(trace: &Trace, stream: usize) -> Counted {
         let bytes = trace.streams().nth(stream).map_or(0, |(_, bytes)| bytes as u64);
         Counted { account: Account::new(trace.metadata.events.len(), bytes), damaged: 0 }
+    }
+
+    fn finish(&mut self, damaged: u64) {
+        self.account.finish();
+        self.damaged = damaged;
     }
 }
 
@@ -103,7 +108,7 @@ impl Builder<'_> {
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {
             // Losses of programs are not in the sums, and answers tell of all losses.
-            (states.pyramid, states.pictures) = Default::default();
+            (states.pyramid, states.pictures, states.latencies) = Default::default();
         }
         Ok((streams(trace, counted, to)?, states))
     }
@@ -180,8 +185,7 @@ impl Builder<'_> {
             }
             scan.pass_plain(|event, cycles| of.account.record(event, cycles));
         }
-        of.account.finish();
-        of.damaged = scan.caveats().1;
+        of.finish(scan.caveats().1);
         Ok(of)
     }
 
@@ -200,7 +204,7 @@ impl Builder<'_> {
     ) -> Result<StatesHead, Error> {
         let mut reader = self.reader(is_read)?;
         let mut walker = Walker::new(self.classes);
-        let mut sums = Summing::new(CpuTimes(Buckets::new(0)), Calls::new(&self.classes.vocabulary))?;
+        let mut sums = self.summing()?;
         let mut keeper = Keeper::new(is_read.to_vec(), self.spacing);
         let mut at = vec![(u64::MAX, 0); is_read.len()];
         while let Some(passed) = reader.pass() {
@@ -222,6 +226,9 @@ impl Builder<'_> {
             if let (Some(of), Passed::Record { event, cycles, .. }) = (of, passed) {
                 of.account.record(event, cycles);
             }
+            if self.is_of_device(sums.devices, &passed) {
+                learn_device(&mut reader, &mut sums);
+            }
             let time = match reader.glance() {
                 Some(record) => {
                     let time = walker.glance(stream, &record, &mut sums);
@@ -235,22 +242,32 @@ impl Builder<'_> {
         // Only the times of CPUs have what is open at the end: the sums end with the last part.
         walker.state.finish(None, &mut sums.cpus);
         let damaged: Vec<u64> = (0..is_read.len()).map(|stream| reader.caveat_count_of(stream)).collect();
-        for (of, damaged) in counted.iter_mut().zip(&damaged) {
-            if let Some(of) = of {
-                of.account.finish();
-                of.damaged = *damaged;
-            }
-        }
+        counted.iter_mut().zip(&damaged).for_each(|(of, damaged)| of.iter_mut().for_each(|of| of.finish(*damaged)));
         // Where times are damaged, or go back, stretches do not follow each other.
         let is_damaged = damaged.iter().zip(is_read).any(|(damaged, read)| *read && *damaged > 0);
-        let (cpus, mut pyramid, mut pictures) = sums.finish(to)?;
+        let Summed { cpus, mut pyramid, mut pictures, mut latencies } = sums.finish(to)?;
         if is_damaged || walker.state.clock_backs() > 0 {
-            (pyramid, pictures) = Default::default();
+            (pyramid, pictures, latencies) = Default::default();
         }
         let mut put = Put::default();
         cpus.0.put(&mut put);
         let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
-        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures })
+        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures, latencies })
+    }
+
+    fn summing(&self) -> Result<Summing, Error> {
+        let (calls, recorders) = (Calls::new(&self.classes.vocabulary), recorders(self.traces));
+        let devices = self.classes.list.iter().position(|class| class.name == DEVICES);
+        Ok(Summing::new(CpuTimes(Buckets::new(0)), calls, recorders, devices)?)
+    }
+
+    /// Whether the reader passed a record that tells of a block device; `devices`: the class of these.
+    #[inline]
+    fn is_of_device(&self, devices: Option<usize>, passed: &Passed) -> bool {
+        match *passed {
+            Passed::Record { trace, event, .. } if devices.is_some() => self.classes.at(trace, event) == devices,
+            _ => false,
+        }
     }
 
     /// Takes the loss that the reader passed last. Its end, ns.
@@ -272,6 +289,14 @@ impl Builder<'_> {
         sums.note(at.from);
         sums.lose(at);
         at.to
+    }
+}
+
+/// Takes the name of a block device from the record that the reader passed last.
+#[cold]
+fn learn_device(reader: &mut Reader<'_>, sums: &mut Summing) {
+    if let Some(Item::Record(record)) = reader.current() {
+        device_of(&record).into_iter().for_each(|device| sums.device(device));
     }
 }
 

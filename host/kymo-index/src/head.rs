@@ -7,6 +7,7 @@ use kymo_analyze::compact::{Put, Take};
 use crate::account::StreamCounts;
 use crate::file::Piece;
 use crate::identity::TraceIdentity;
+use crate::latency_head::LatencyHead;
 use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
@@ -42,6 +43,7 @@ pub(crate) struct StatesHead {
     /// As many parts as checkpoints.
     pub pyramid: PyramidHead,
     pub pictures: PictureHead,
+    pub latencies: LatencyHead,
 }
 
 impl IndexHead {
@@ -63,6 +65,7 @@ impl IndexHead {
             states.cpus.put(put);
             states.pyramid.put(put);
             states.pictures.put(put);
+            states.latencies.put(put);
         });
         put.0
     }
@@ -83,7 +86,8 @@ impl IndexHead {
             let clocks = take.number()?;
             let checkpoints = take_checkpoints(take)?;
             let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
-            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures: PictureHead::take(take)? })
+            let (pictures, latencies) = (PictureHead::take(take)?, LatencyHead::take(take)?);
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

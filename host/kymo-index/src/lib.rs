@@ -6,6 +6,7 @@
 //! no clock; what it says is never other than what reading the trace says, only sooner.
 
 mod account;
+mod bits;
 mod buckets;
 mod build;
 mod checksum;
@@ -17,6 +18,13 @@ mod growing;
 mod head;
 mod identity;
 mod intersect;
+mod latencies;
+mod latency_bytes;
+mod latency_head;
+mod latency_maker;
+mod latency_part;
+mod latency_samples;
+mod measuring;
 mod open;
 mod painter;
 mod picture;
@@ -29,6 +37,7 @@ mod pyramid;
 pub mod range;
 mod states;
 mod sums;
+mod worker;
 mod write;
 
 pub use account::{Entry, EventCount, StreamCounts};
@@ -39,6 +48,9 @@ pub use error::Error;
 pub use growing::GrowingIndex;
 pub use identity::{FILE_NAME, in_cache};
 pub use intersect::{Intersection, StreamStretch, intersection};
+pub use latencies::{LatencyOf, LatencyStretch};
+pub use latency_head::LatencyPlace;
+pub use latency_part::{DensityCell, LatencyPart, LatencySeries, PastSample, Rank, cell_of, cell_range};
 pub use open::{Indexes, Named, TraceIndex};
 pub use picture::{
     CPU_STATES, Cell, Cells, CpuPicture, EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, Row, Shown,

@@ -225,7 +225,9 @@ impl Indexes {
 fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<States> {
     let of = head.states.clone().filter(|of| of.clocks == clocks(traces))?;
     let before = of.checkpoints.iter().map(|checkpoint| checkpoint.newest).collect();
-    let pyramid = Pyramid { pieces: Arc::clone(&pieces), head: of.pyramid, pictures: of.pictures, before };
+    let pieces_of_sums = Arc::clone(&pieces);
+    let pyramid =
+        Pyramid { pieces: pieces_of_sums, head: of.pyramid, pictures: of.pictures, latencies: of.latencies, before };
     Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid })
 }
 

@@ -2,8 +2,7 @@
 //! Paints the pictures of the parts of a trace while its index is built [spec/index.md 5.2]: on a thread of its own, so
 //! that who reads the records only hands on what ended.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Sender;
 
 use kymo_analyze::hash::Map;
 use kymo_analyze::shown::Calls;
@@ -12,6 +11,7 @@ use kymo_analyze::{CallSpan, Context, CpuSpan, Doing, Doubt, InterruptSpan, Thre
 use crate::picture::{
     EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, PartPicture, SHIFT_MAX, put_last,
 };
+use crate::worker::Worker;
 
 /// Parts of a level that are one of the next.
 pub(crate) const PICTURE_FAN_OUT: usize = 4;
@@ -19,8 +19,6 @@ pub(crate) const PICTURE_FAN_OUT: usize = 4;
 const COLUMNS_MIN: u64 = 32;
 /// What a part has at most. One with more has no picture: those of its own parts are used, or the records.
 const ITEMS_MAX: usize = 1 << 18;
-/// Parts that wait to be painted.
-const QUEUE: usize = 4;
 /// Numbers of CPUs that are painted.
 const CPUS_MAX: u32 = 4096;
 
@@ -48,46 +46,12 @@ pub(crate) struct Painted {
 }
 
 /// The thread that paints.
-pub(crate) struct Painter {
-    told: SyncSender<EndedSpans>,
-    painted: Receiver<Painted>,
-    thread: JoinHandle<()>,
-}
+pub(crate) type Painter = Worker<EndedSpans, Painted>;
 
-impl Painter {
-    pub fn start(calls: Calls) -> std::io::Result<Painter> {
-        let (told, parts) = sync_channel(QUEUE);
-        let (done, painted) = channel();
-        let work = move || {
-            let mut painting = Painting::new(calls);
-            for part in parts {
-                painting.part(part, &done);
-            }
-        };
-        let thread = thread::Builder::new().name("kymo-painter".to_owned()).spawn(work)?;
-        Ok(Painter { told, painted, thread })
-    }
-
-    /// Hands on a part. May wait for those before it.
-    pub fn take(&self, told: EndedSpans) {
-        // Where it has ended, `finish` tells why.
-        let _ = self.told.send(told);
-    }
-
-    /// What is painted by now.
-    pub fn painted(&self) -> impl Iterator<Item = Painted> {
-        self.painted.try_iter()
-    }
-
-    /// All that was not taken yet.
-    pub fn finish(self) -> Vec<Painted> {
-        drop(self.told);
-        let all = self.painted.iter().collect();
-        if let Err(panic) = self.thread.join() {
-            std::panic::resume_unwind(panic);
-        }
-        all
-    }
+/// Begins to paint.
+pub(crate) fn start(calls: Calls) -> std::io::Result<Painter> {
+    let mut painting = Painting::new(calls);
+    Worker::start("kymo-painter", move |part, done| painting.part(part, done))
 }
 
 /// What a CPU does, for as long as it is the same.

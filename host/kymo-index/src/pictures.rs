@@ -7,22 +7,22 @@ use crate::picture_bytes::{take_cpus, take_threads};
 use crate::picture_head::PicturePlace;
 use crate::pyramid::{Cover, DamagedSums, Pyramid};
 
-/// A stretch of a window.
+/// A stretch of a window. `P`: where what it is made of is.
 #[derive(Clone, Copy, Debug)]
-pub enum Stretch {
-    /// Is made of a picture.
-    Picture(PicturePlace),
+pub enum Stretch<P = PicturePlace> {
+    /// Is made of the index.
+    Picture(P),
     /// Is made of the records from a time on, up to another one.
     Records(i64, i64),
 }
 
 /// What a window is made of, between the records at its begin and those at its end.
 #[derive(Debug)]
-pub struct Gallery {
+pub struct Gallery<P = PicturePlace> {
     /// Losses and names in it, and where it begins and ends.
     pub cover: Cover,
     /// In the order of time.
-    pub stretches: Vec<Stretch>,
+    pub stretches: Vec<Stretch<P>>,
 }
 
 impl Pyramid {

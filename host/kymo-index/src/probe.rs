@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
 
+use kymo_analyze::compact::Take;
 use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
 use crate::head::IndexHead;
+use crate::latency_head::LatencyHead;
+use crate::latency_part::{LONGEST_MAX, LatencyPart, cell_range};
+use crate::picture::SHIFT_MAX;
 use crate::pyramid::PyramidHead;
 use crate::states;
 use crate::sums::PartSums;
@@ -14,12 +18,15 @@ use crate::sums::PartSums;
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 5 {
+    match kind % 8 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
-        4 => PyramidHead::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
-        _ => Buckets::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
+        4 => PyramidHead::take(&mut Take(rest)).is_some(),
+        5 => LatencyHead::take(&mut Take(rest)).is_some(),
+        6 => latencies(rest),
+        7 => listed_latencies(rest),
+        _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
 
@@ -32,6 +39,30 @@ fn part(bytes: &[u8]) -> bool {
     sum.merge(&part);
     assert_eq!(sum.threads().len(), part.threads().len());
     true
+}
+
+/// Sums of latencies of a part: what was taken is added to itself in longer columns, put, and taken again.
+fn latencies(bytes: &[u8]) -> bool {
+    let Some(part) = LatencyPart::decode(bytes) else { return false };
+    let sum = LatencyPart::of(&[part.clone(), part.clone()], SHIFT_MAX);
+    let again = sum.and_then(|sum| LatencyPart::decode(&sum.encode(LONGEST_MAX)[0]));
+    assert!(again.is_none_or(|again| again.series.len() <= part.series.len() + part.past.len()));
+    true
+}
+
+/// Cells and the longest of a part with some series: lengths of the sums and of the cells, then the three.
+fn listed_latencies(bytes: &[u8]) -> bool {
+    let mut take = Take(bytes);
+    let Some(lengths) = take.small::<usize>().zip(take.small::<usize>()) else { return false };
+    let parts =
+        take.0.split_at_checked(lengths.0).and_then(|(sums, rest)| Some((sums, rest.split_at_checked(lengths.1)?)));
+    let Some((sums, (cells, longest))) = parts else { return false };
+    let Some(mut part) = LatencyPart::decode(sums) else { return false };
+    let is_taken = part.decode_cells(cells).is_some() & part.decode_longest(longest).is_some();
+    let sum = LatencyPart::of(&[part.clone(), part], SHIFT_MAX);
+    let mut cells = sum.iter().flat_map(|sum| &sum.series).flat_map(|of| &of.cells);
+    assert!(cells.all(|cell| cell_range(cell.cell).0 <= cell_range(cell.cell).1));
+    is_taken
 }
 
 /// Takes bytes for a checkpoint of a trace, and reads on from there to the end; whether they were one.

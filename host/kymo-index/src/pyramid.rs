@@ -8,12 +8,17 @@ use std::sync::Arc;
 
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::shown::Calls;
-use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
+use kymo_analyze::{
+    CallSpan, CpuSpan, Event, Head, InterruptSpan, OffSpan, Recorders, Sink, State, Thread, ThreadSpan, Threads,
+};
 use kymo_feed::{LossAt, Visit};
 
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
-use crate::painter::{EndedSpans, Painted, Painter};
+use crate::latency_head::{LatencyHead, LatencyPlace};
+use crate::latency_maker::MadeLatencies;
+use crate::measuring::Measuring;
+use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
 use crate::sums::PartSums;
 
@@ -74,6 +79,8 @@ struct Level {
 /// Takes what ends in parts, and writes each when it is over.
 pub(crate) struct Summing {
     pub cpus: CpuTimes,
+    /// The class of records that tell of block devices.
+    pub devices: Option<usize>,
     states: Calls,
     part: PartSums,
     /// Lowest time of an item of each part.
@@ -84,13 +91,24 @@ pub(crate) struct Summing {
     told: EndedSpans,
     painter: Painter,
     pictures: PictureHead,
+    measuring: Measuring,
+    latencies: LatencyHead,
+}
+
+/// All that was made of parts.
+pub(crate) struct Summed {
+    pub cpus: CpuTimes,
+    pub pyramid: PyramidHead,
+    pub pictures: PictureHead,
+    pub latencies: LatencyHead,
 }
 
 impl Visit for Summing {}
 
 impl Sink for Summing {
     #[inline]
-    fn event(&mut self, head: &Head, event: &Event, _: &State) {
+    fn event(&mut self, head: &Head, event: &Event, state: &State) {
+        self.measuring.event(head, event, state);
         match *event {
             Event::Migrate { tid, .. } => self.part.migrate(tid),
             Event::Frequency { cpu, khz } => {
@@ -106,6 +124,7 @@ impl Sink for Summing {
     #[inline]
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
         self.part.thread(span, thread, &self.states);
+        self.measuring.thread(span, thread);
         self.told.threads.push(*span);
     }
 
@@ -116,22 +135,48 @@ impl Sink for Summing {
     }
 
     #[inline]
-    fn interrupt(&mut self, span: &InterruptSpan, _: Threads<'_>) {
+    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        self.measuring.interrupt(span, threads);
         self.told.interrupts.push(*span);
     }
 
     #[inline]
-    fn call(&mut self, span: &CallSpan, _: &Thread) {
+    fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        self.measuring.call(span, thread);
         self.told.calls.push(*span);
+    }
+
+    #[inline]
+    fn off(&mut self, span: &OffSpan, threads: Threads<'_>) {
+        self.measuring.off(span, threads);
+    }
+
+    fn lost(&mut self, _: Option<u32>, _: i64, to: i64) {
+        self.measuring.lost(to);
     }
 }
 
 impl Summing {
-    pub fn new(cpus: CpuTimes, states: Calls) -> io::Result<Summing> {
-        let levels = vec![Level::default()];
-        let (painter, pictures, told) = (Painter::start(states)?, PictureHead::default(), EndedSpans::default());
-        let (part, first) = (PartSums::default(), Vec::new());
-        Ok(Summing { cpus, states, part, first, first_now: i64::MAX, levels, told, painter, pictures })
+    pub fn new(cpus: CpuTimes, states: Calls, recorders: Recorders, devices: Option<usize>) -> io::Result<Summing> {
+        Ok(Summing {
+            cpus,
+            devices,
+            states,
+            part: PartSums::default(),
+            first: Vec::new(),
+            first_now: i64::MAX,
+            levels: vec![Level::default()],
+            told: EndedSpans::default(),
+            painter: painter::start(states)?,
+            pictures: PictureHead::default(),
+            measuring: Measuring::start(recorders)?,
+            latencies: LatencyHead::default(),
+        })
+    }
+
+    /// The trace tells of a block device: its number, and its name.
+    pub fn device(&mut self, device: (u64, String)) {
+        self.measuring.device(device);
     }
 
     /// An item begins at that time, and comes next.
@@ -142,6 +187,7 @@ impl Summing {
             (self.told.from, self.told.to) = (ns, ns);
         }
         self.told.to = self.told.to.max(ns);
+        self.measuring.note(ns);
         self.first_now = self.first_now.min(ns);
     }
 
@@ -152,8 +198,12 @@ impl Summing {
     /// A checkpoint was kept: a part is over.
     pub fn end_part(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
         self.first.push(std::mem::replace(&mut self.first_now, i64::MAX));
-        self.painter.take(std::mem::take(&mut self.told));
-        for painted in self.painter.painted() {
+        self.painter.give(std::mem::take(&mut self.told));
+        self.measuring.end_part();
+        for made in self.measuring.made() {
+            self.latencies.add(made.level, latency_place(made, to)?);
+        }
+        for painted in self.painter.made() {
             self.pictures.add(place(painted, to)?);
         }
         let mut part = std::mem::take(&mut self.part);
@@ -180,13 +230,22 @@ impl Summing {
     }
 
     /// All records are in parts, but for those behind the last checkpoint.
-    pub fn finish(mut self, to: &mut Writer<'_>) -> io::Result<(CpuTimes, PyramidHead, PictureHead)> {
+    pub fn finish(mut self, to: &mut Writer<'_>) -> io::Result<Summed> {
+        match self.measuring.finish() {
+            Some(rest) => {
+                for made in rest {
+                    self.latencies.add(made.level, latency_place(made, to)?);
+                }
+            }
+            None => self.latencies = LatencyHead::default(),
+        }
         for painted in self.painter.finish() {
             self.pictures.add(place(painted, to)?);
         }
         let parts = self.first.len();
         if parts == 0 {
-            return Ok((self.cpus, PyramidHead::default(), PictureHead::default()));
+            let (pyramid, pictures, latencies) = Default::default();
+            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies });
         }
         // The lowest from a boundary on: what is late there makes the boundaries before it none.
         let mut after = vec![self.first_now; parts + 1];
@@ -194,8 +253,16 @@ impl Summing {
             after[at] = after[at + 1].min(self.first[at]);
         }
         let levels = self.levels.into_iter().map(|level| level.pieces).filter(|pieces| !pieces.is_empty()).collect();
-        Ok((self.cpus, PyramidHead { after, levels }, self.pictures))
+        let pyramid = PyramidHead { after, levels };
+        Ok(Summed { cpus: self.cpus, pyramid, pictures: self.pictures, latencies: self.latencies })
     }
+}
+
+/// Writes latencies that were made.
+fn latency_place(made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<Option<LatencyPlace>> {
+    let Some(([sums, cells, longest], shift)) = made.bytes else { return Ok(None) };
+    let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
+    Ok(Some(LatencyPlace { sums, cells, longest, shift }))
 }
 
 /// Writes what was painted.
@@ -210,6 +277,7 @@ pub struct Pyramid {
     pub(crate) pieces: Arc<Pieces>,
     pub(crate) head: PyramidHead,
     pub(crate) pictures: PictureHead,
+    pub(crate) latencies: LatencyHead,
     /// Newest time in front of each boundary, ns.
     pub(crate) before: Vec<i64>,
 }
@@ -254,6 +322,11 @@ impl Pyramid {
     /// The sums are damaged.
     pub fn cover(&self, window: (i64, i64), is_from_begin: bool) -> Result<Option<Cover>, DamagedSums> {
         let Some(range) = self.range(window, is_from_begin) else { return Ok(None) };
+        self.cover_of(range, is_from_begin)
+    }
+
+    /// The same of parts between boundaries that times divide.
+    pub(crate) fn cover_of(&self, range: Range<usize>, is_from_begin: bool) -> Result<Option<Cover>, DamagedSums> {
         let mut parts = Vec::new();
         let mut at = range.start;
         while at < range.end {
@@ -286,6 +359,7 @@ impl Pyramid {
         for piece in self.head.levels.iter().flatten().flatten() {
             PartSums::decode(&self.pieces.read(piece).ok_or(DamagedSums)?).ok_or(DamagedSums)?;
         }
-        self.check_pictures()
+        self.check_pictures()?;
+        self.check_latencies()
     }
 }

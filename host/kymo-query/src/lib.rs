@@ -41,7 +41,7 @@ pub use keep::{Keep, cause_line};
 pub use learn::{Learn, Who};
 pub use lost_until::LostUntil;
 pub use machines::{Machine, Machines, Now, host_name, machine};
-pub use names::{FunctionNames, NameTable, device_of};
+pub use names::{FunctionNames, NameTable};
 pub use opened::{MakeSymbols, Opened};
 pub use pairs::named_spans;
 pub use parameters::{Parameters, Window};

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use kymo_analyze::explain::Symbols;
 use kymo_analyze::{Interrupt, Of, Vocabulary};
-use kymo_ctf::read::{Record, Value};
 
 /// What things are called.
 pub struct NameTable<'a> {
@@ -70,17 +69,5 @@ impl NameTable<'_> {
     fn device(&self, device: u64) -> String {
         let number = || format!("{}:{}", device >> 20, device & 0xf_ffff);
         self.devices.get(&device).cloned().unwrap_or_else(number)
-    }
-}
-
-/// The block device that a record of the state dump tells of: its number, and its name.
-pub fn device_of(record: &Record<'_>) -> Option<(u64, String)> {
-    let number = match record.payload.get("dev")? {
-        Value::Int(number, _) => u64::try_from(i128::from(number)).ok()?,
-        _ => return None,
-    };
-    match record.payload.get("diskname")? {
-        Value::Text(name) => Some((number, name.into_owned())),
-        _ => None,
     }
 }

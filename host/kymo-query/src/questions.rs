@@ -9,6 +9,10 @@ mod explain;
 mod flame;
 mod framed;
 mod latencies;
+mod latency_cut;
+mod latency_index;
+mod latency_pass;
+mod latency_tables;
 mod only;
 mod overview;
 mod places;
@@ -68,7 +72,7 @@ questions! {
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"
-        ["what" "span" "by" "from" "to" "filter" "bins" "limit" "past"
+        ["what" "span" "by" "from" "to" "filter" "bins" "grid" "limit" "past"
          "kind" "of" "process" "tid" "prio" "cpu" "low" "high"] latencies::latencies;
     "worst" "the worst latencies, and their causes"
         ["what" "span" "by" "from" "to" "filter" "limit" "causes" "lead" "past"

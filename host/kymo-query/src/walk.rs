@@ -148,16 +148,16 @@ pub trait Gather: Visit {
     fn open(&mut self, _state: &State, _to: i64) {}
 }
 
-/// A visitor that takes what the index has in place of records.
-pub trait TakePictures: Gather {
+/// A visitor that takes what the index has in place of records. `P`: where that is.
+pub trait TakePictures<P = PicturePlace>: Gather {
     /// Names and losses of a part of the window; all of them come before its pictures.
     fn sums(&mut self, part: &PartSums);
 
     /// From now on names of threads are known, and those that the records tell are not wanted; or they are again.
     fn names_are_known(&mut self, are_known: bool);
 
-    /// What rows show in a part of the window.
-    fn picture(&mut self, place: &PicturePlace) -> Result<(), DamagedSums>;
+    /// What the index has of a part of the window.
+    fn picture(&mut self, place: &P) -> Result<(), DamagedSums>;
 }
 
 /// What to walk.
@@ -254,6 +254,11 @@ impl<'o> Walk<'o> {
         self
     }
 
+    /// What is walked.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
     /// Whether every record is asked for.
     pub fn is_all(&self) -> bool {
         self.chosen.is_none()
@@ -263,6 +268,11 @@ impl<'o> Walk<'o> {
     pub fn run(mut self, visit: &mut impl Gather, stop: &Stop) -> Result<Walked, Error> {
         let (losses, walker) = self.pass(self.window, LossLog::default(), visit, true, stop)?;
         Ok(self.end(walker, losses, visit))
+    }
+
+    /// Shows the records; what is open at the end of the window goes on.
+    pub fn run_open(mut self, visit: &mut impl Gather, stop: &Stop) -> Result<(), Error> {
+        self.pass(self.window, LossLog::default(), visit, true, stop).map(drop)
     }
 
     /// Shows the records that sums of the index do not have, and in between `take` gets these. For who asks for no
@@ -291,10 +301,10 @@ impl<'o> Walk<'o> {
 
     /// Shows the pictures of the index in place of the records that they are of. For who asks for no filter. Where they
     /// are damaged, what was taken is of no use.
-    pub fn run_pictures(
+    pub fn run_pictures<P>(
         mut self,
-        of: &Gallery,
-        visit: &mut impl TakePictures,
+        of: &Gallery<P>,
+        visit: &mut impl TakePictures<P>,
         stop: &Stop,
     ) -> Result<Result<Walked, DamagedSums>, Error> {
         let (cover, mut losses) = (&of.cover, LossLog::default());
@@ -312,15 +322,15 @@ impl<'o> Walk<'o> {
         visit.names_are_known(true);
         for stretch in &of.stretches {
             stop.check()?;
-            match *stretch {
+            match stretch {
                 Stretch::Picture(place) => {
-                    if let Err(damaged) = visit.picture(&place) {
+                    if let Err(damaged) = visit.picture(place) {
                         return Ok(Err(damaged));
                     }
                 }
                 Stretch::Records(from, to) => {
                     // Its losses are in the sums.
-                    let part = Window { from: from.max(self.window.from), to };
+                    let part = Window { from: self.window.from.max(*from), to: *to };
                     self.pass(part, LossLog::default(), visit, false, stop)?;
                 }
             }

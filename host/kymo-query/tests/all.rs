@@ -11,6 +11,7 @@ mod growing;
 mod hostile;
 mod identities;
 mod indexed;
+mod latencies;
 mod lead;
 mod pictures;
 mod questions;

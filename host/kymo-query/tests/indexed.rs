@@ -16,8 +16,13 @@ pub fn named(dir: &Path) -> Named {
 }
 
 pub fn index(dir: &Path) -> PathBuf {
-    let traces = [Trace::open(dir).unwrap().value];
-    build(&named(dir), &traces, HOW, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
+    index_with(dir, HOW.spacing.records)
+}
+
+/// With so many records between two checkpoints.
+pub fn index_with(dir: &Path, records: u64) -> PathBuf {
+    let (traces, how) = ([Trace::open(dir).unwrap().value], How { spacing: Spacing { records, share: 0 }, ..HOW });
+    build(&named(dir), &traces, how, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap().path
 }
 
 pub fn open(dir: &Path, with_index: bool) -> Opened {

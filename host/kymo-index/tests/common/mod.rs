@@ -41,11 +41,23 @@ pub struct Plan {
     pub user: u64,
     /// First time of a record, cycles.
     pub begin: u64,
+    /// Of so many records of a CPU one is of a request, a timer, or interrupts that are off; 0: none is.
+    pub devices: u64,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { seed: 1, cpus: 2, threads: 20, records: 2000, packet: 100, lossy: 0, user: 300, begin: 1_000_000 }
+        Plan {
+            seed: 1,
+            cpus: 2,
+            threads: 20,
+            records: 2000,
+            packet: 100,
+            lossy: 0,
+            user: 300,
+            begin: 1_000_000,
+            devices: 0,
+        }
     }
 }
 
@@ -54,7 +66,7 @@ fn event(id: u16, name: &str, fields: &[(&str, FieldClass)]) -> EventClass {
     EventClass { id, name: name.into(), file: String::new(), line: 0, fields }
 }
 
-fn metadata() -> String {
+fn metadata(plan: &Plan) -> String {
     let switch = [
         ("prev_tid", I32),
         ("prev_prio", I32),
@@ -63,7 +75,7 @@ fn metadata() -> String {
         ("next_tid", I32),
         ("next_prio", I32),
     ];
-    let kernel = vec![
+    let mut kernel = vec![
         event(1, "sched_switch", &switch),
         event(2, "sched_waking", &[("comm", COMM), ("tid", I32), ("prio", I32), ("target_cpu", I32)]),
         event(3, "irq_handler_entry", &[("irq", I32)]),
@@ -75,6 +87,9 @@ fn metadata() -> String {
         event(9, "syscall_exit_futex", &[("ret", I64)]),
         event(10, "other_event", &[("x", I32)]),
     ];
+    if plan.devices > 0 {
+        kernel.extend(device_events());
+    }
     let class = |kind, events| StreamClass { kind, contexts: Vec::new(), events };
     let clock = ClockMeta {
         name: "tsc".into(),
@@ -89,6 +104,24 @@ fn metadata() -> String {
     let user = vec![event(1, "motor:step", &[("axis", I32)])];
     let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
     metadata_ctf18(&TraceMeta { uuid: UUID, env: vec![], clock, streams })
+}
+
+fn device_events() -> Vec<EventClass> {
+    let (request, packet) = ([("dev", U32), ("sector", I64)], [("skbaddr", I64), ("name", COMM)]);
+    vec![
+        event(11, "block_rq_issue", &request),
+        event(12, "block_rq_complete", &request),
+        event(13, "net_dev_queue", &packet),
+        event(14, "net_dev_xmit", &packet),
+        event(15, "timer_hrtimer_start", &[("hrtimer", I64), ("expires", I64)]),
+        event(16, "timer_hrtimer_expire_entry", &[("hrtimer", I64), ("now", I64), ("function", I64)]),
+        event(17, "timer_hrtimer_expire_exit", &[("hrtimer", I64)]),
+        event(18, "preemptirq_irq_disable", &[("caller", I64)]),
+        event(19, "preemptirq_irq_enable", &[("caller", I64)]),
+        event(20, "x86_irq_vectors_local_timer_entry", &[("vector", I32)]),
+        event(21, "x86_irq_vectors_local_timer_exit", &[("vector", I32)]),
+        event(22, "lttng_statedump_block_device", &[("dev", U32), ("diskname", COMM)]),
+    ]
 }
 
 /// One stream file.
@@ -145,11 +178,14 @@ struct Cpu {
     step: u64,
 }
 
-fn comm(tid: i32) -> [u8; 16] {
+fn text(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
-    let name = format!("thread-{tid}");
     bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
     bytes
+}
+
+fn comm(tid: i32) -> [u8; 16] {
+    text(&format!("thread-{tid}"))
 }
 
 impl Cpu {
@@ -160,12 +196,43 @@ impl Cpu {
         self.stream.record(self.time, id, &all);
     }
 
+    /// Requests and packets that begin and are over, on any CPU; timers that are started and call; interrupts off.
+    fn device(&mut self, chosen: i32, number: u32, random: &mut Random) {
+        let (disk, request) = ((8 << 20 | (16 * random.below(2u32))).to_le_bytes(), random.below(8u64).to_le_bytes());
+        let name = text(if random.below(2) == 0 { "eth0" } else { "eth1" });
+        let (timer, now) = (random.below(5u64).to_le_bytes(), self.time + random.below(4000));
+        match random.below(13) {
+            0 | 1 => self.record(11, &[&disk, &request]),
+            2 | 3 => self.record(12, &[&disk, &request]),
+            4 => self.record(13, &[&request, &name]),
+            5 => self.record(14, &[&request, &name]),
+            6 | 7 => self.record(15, &[&timer, &(now + random.below(9000)).to_le_bytes()]),
+            8 | 9 => {
+                self.record(16, &[&timer, &now.to_le_bytes(), &(random.below(3u64) << 6).to_le_bytes()]);
+                self.time += random.below(200);
+                let prio = 20i32.to_le_bytes();
+                self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio, &number.to_le_bytes()]);
+                self.time += 1 + random.below(200);
+                self.record(17, &[&timer]);
+            }
+            10 => self.record(18 + random.below(2) as u16, &[&timer]),
+            11 => self.record(20 + random.below(2) as u16, &[&236i32.to_le_bytes()]),
+            _ if random.below(20) == 0 => {
+                self.record(22, &[&disk, &text(if random.below(3) == 0 { "sda" } else { "sdb" })])
+            }
+            _ => self.record(21, &[&236i32.to_le_bytes()]),
+        }
+    }
+
     /// The next record of a round: a call, an interrupt that wakes a thread, the switch to it.
     fn step(&mut self, number: u32, plan: &Plan, random: &mut Random) {
         self.time += 1 + random.below(3000);
         let (irq, vec) = (random.below(3i32).to_le_bytes(), (random.below(3) as u32).to_le_bytes());
         let chosen = 1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1)) as i32;
         let prio = 20i32.to_le_bytes();
+        if plan.devices > 0 && random.below(plan.devices) == 0 {
+            return self.device(chosen, number, random);
+        }
         self.step += 1;
         match (self.step + random.below(8) / 7) % 10 {
             0 => self.record(8, &[&0xF00u64.to_le_bytes(), &(random.below(2u64)).to_le_bytes()]),
@@ -191,7 +258,7 @@ impl Cpu {
 
 /// Writes a trace into a directory that exists.
 pub fn write(dir: &Path, plan: &Plan) -> io::Result<()> {
-    std::fs::write(dir.join("metadata"), metadata())?;
+    std::fs::write(dir.join("metadata"), metadata(plan))?;
     let mut random = Random(plan.seed);
     for number in 0..plan.cpus {
         let stream = Stream::create(&dir.join(format!("kernel_{number}_0")), number, None)?;

@@ -7,7 +7,7 @@ use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, 
 use kymo_feed::Visit;
 
 use super::begun::{begin, doubt_bits};
-use super::latencies::{LatencyRequest, pass};
+use super::latency_pass::{LatencyRequest, pass};
 use super::only::Only;
 use super::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::columns::{Answer, Table};

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kymo_analyze::{Key, Of, Sample, What};
+use kymo_feed::DEVICES;
 
 use crate::error::Error;
 use crate::names::NameTable;
@@ -96,13 +97,27 @@ impl<'o> Only<'o> {
         })
     }
 
+    /// Whether all samples of a series are in it, or none: whatever their length, and whatever devices are called.
+    pub fn is_of_series(&self) -> bool {
+        let may_be_device = self.kind.is_none_or(|kind| kind == What::Block);
+        let names_device = self.of.as_ref().is_some_and(|of| {
+            let has_names = of.opened.classes.list.iter().any(|class| class.name == DEVICES);
+            has_names && may_be_device
+        });
+        self.low_ns == 0 && self.high_ns == u64::MAX && !names_device
+    }
+
     /// Whether a sample is one of them.
     pub fn takes(&mut self, key: &Key, sample: &Sample, devices: &BTreeMap<u64, String>) -> bool {
+        (self.low_ns..=self.high_ns).contains(&sample.value_ns) && self.takes_series(key, devices)
+    }
+
+    /// The same, whatever its length.
+    pub fn takes_series(&mut self, key: &Key, devices: &BTreeMap<u64, String>) -> bool {
         fn is<T: PartialEq>(wanted: Option<T>, own: Option<T>) -> bool {
             wanted.is_none() || wanted == own
         }
-        (self.low_ns..=self.high_ns).contains(&sample.value_ns)
-            && is(self.kind, Some(key.what))
+        is(self.kind, Some(key.what))
             && is(self.process, key.process)
             && is(self.tid, key.tid)
             && is(self.prio, key.prio)

@@ -4,7 +4,7 @@
 use kymo_analyze::{By, Key, Sample, Series, What};
 
 use super::begun::{begin, doubt_bits};
-use super::latencies::{LatencyPass, LatencyRequest, pass};
+use super::latency_pass::{LatencyPass, LatencyRequest, pass};
 use super::only::Only;
 use crate::columns::{Answer, Table};
 use crate::error::Error;

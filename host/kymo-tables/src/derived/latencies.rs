@@ -117,7 +117,7 @@ impl Derive for Latencies<'_> {
         let latency = &mut self.latency;
         self.spans.record(seen, state, &mut |number, key, sample| latency.span(number, key, sample));
         if self.device_class == Some(seen.class) {
-            self.devices.extend(kymo_query::device_of(seen.record));
+            self.devices.extend(kymo_feed::device_of(seen.record));
         }
     }
 
@@ -176,7 +176,7 @@ pub(crate) fn read(group: &Group, scan: &Scan, rows: &mut Rows, emit: &mut Emit)
     let texts = spans_of(group);
     let spans = Spans::new(&texts, &group.traces, &group.classes.vocabulary);
     let spans = spans.map_err(|refused| Error::Filter(refused.message))?;
-    let is_device = |class: &kymo_analyze::Class| class.name == "lttng_statedump_block_device";
+    let is_device = |class: &kymo_analyze::Class| class.name == kymo_feed::DEVICES;
     let device_class = group.classes.list.iter().position(is_device);
     let mut latencies = Latencies { latency, spans, texts, devices: BTreeMap::new(), device_class };
     walk(group, scan, rows, emit, &mut latencies, Needs::All)

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where latencies of parts are [spec/index.md 5.3].
+
+use kymo_analyze::compact::{Put, Take};
+
+use crate::file::Piece;
+use crate::picture::SHIFT_MAX;
+
+/// Levels at most: 4 to the power of 24 parts.
+const LEVELS_MAX: usize = 24;
+
+/// Where the latencies of a part are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LatencyPlace {
+    pub(crate) sums: Piece,
+    pub(crate) cells: Piece,
+    pub(crate) longest: Piece,
+    /// Columns have 2 to the power of this many ns.
+    pub shift: u32,
+}
+
+/// Where latencies are, by level; `None` where there was too much.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LatencyHead(pub Vec<Vec<Option<LatencyPlace>>>);
+
+impl LatencyHead {
+    /// Adds the next one of a level.
+    pub fn add(&mut self, level: usize, place: Option<LatencyPlace>) {
+        if self.0.len() <= level {
+            self.0.resize(level + 1, Vec::new());
+        }
+        self.0[level].push(place);
+    }
+
+    pub fn put(&self, put: &mut Put) {
+        put.number(self.0.len() as u64);
+        for level in &self.0 {
+            put.number(level.len() as u64);
+            for place in level {
+                put.option(place.as_ref(), |put, place| {
+                    [place.sums, place.cells, place.longest].iter().for_each(|piece| piece.put(put));
+                    put.number(place.shift.into());
+                });
+            }
+        }
+    }
+
+    pub fn take(take: &mut Take<'_>) -> Option<LatencyHead> {
+        let place = |take: &mut Take<'_>| {
+            let (sums, cells, longest) = (Piece::take(take)?, Piece::take(take)?, Piece::take(take)?);
+            let shift = take.small().filter(|shift| *shift <= SHIFT_MAX)?;
+            Some(LatencyPlace { sums, cells, longest, shift })
+        };
+        let mut head = LatencyHead::default();
+        for _ in 0..take.count().filter(|levels| *levels <= LEVELS_MAX)? {
+            let count = take.count()?;
+            head.0.push((0..count).map(|_| take.option(place)).collect::<Option<_>>()?);
+        }
+        Some(head)
+    }
+}

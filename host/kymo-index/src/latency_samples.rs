@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Samples of latencies one by one as bytes, and back [spec/index.md 5.3]: with all that a list of the longest shows.
+
+use std::collections::BTreeSet;
+
+use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::hash::Map;
+use kymo_analyze::{Context, Doubt, Name, Sample, Waker};
+
+use crate::bits::{PutBits, TakeBits};
+use crate::latency_part::{LONGEST_MAX, LatencyPart, longest_of};
+
+/// Times lie within this of 1970, so that neither lengths nor columns leave the numbers.
+pub(crate) const TIME_MAX: i64 = 1 << 62;
+/// Of what a sample that is not plain has beside its length.
+const ODD_ORDER: u32 = 8;
+
+/// The thread of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Who {
+    tid: Option<i32>,
+    process: Option<i32>,
+    prio: Option<i16>,
+    name: Name,
+}
+
+/// How a sample came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct How {
+    cpu: Option<u32>,
+    waker: Option<Waker>,
+    owner: Option<i32>,
+    doubt: u8,
+}
+
+impl Who {
+    fn of(sample: &Sample) -> Who {
+        Who { tid: sample.tid, process: sample.process, prio: sample.prio, name: sample.name }
+    }
+
+    /// `before`: the name of the one before it, which may begin in the same way.
+    fn put(&self, put: &mut Put, before: Name) {
+        put.option(self.tid, |put, tid| put.signed(tid.into()));
+        put.option(self.process, |put, process| put.signed(process.into()));
+        put.option(self.prio, |put, prio| put.signed(prio.into()));
+        let (own, before) = (self.name, before);
+        let same = own.as_str().bytes().zip(before.as_str().bytes()).take_while(|(own, before)| own == before).count();
+        let same = (0..=same).rev().find(|same| own.as_str().is_char_boundary(*same)).unwrap_or(0);
+        put.number(same as u64);
+        put.text(&own.as_str()[same..]);
+    }
+
+    fn take(take: &mut Take<'_>, before: Name) -> Option<Who> {
+        let int = |take: &mut Take<'_>| i32::try_from(take.signed()?).ok();
+        let (tid, process) = (take.option(int)?, take.option(int)?);
+        let prio = take.option(|take| i16::try_from(take.signed()?).ok())?;
+        let same = take.small::<usize>()?;
+        let name = [before.as_str().get(..same)?, take.text()?].concat();
+        Some(Who { tid, process, prio, name: Name::new(&name) })
+    }
+}
+
+impl How {
+    fn of(sample: &Sample) -> How {
+        How { cpu: sample.cpu, waker: sample.waker, owner: sample.owner, doubt: sample.doubt.bits() }
+    }
+
+    fn put(&self, put: &mut Put) {
+        put.option(self.cpu, |put, cpu| put.number(cpu.into()));
+        put.option(self.waker, |put, waker| {
+            put.number(waker.cpu.into());
+            waker.context.put(put);
+        });
+        put.option(self.owner, |put, owner| put.signed(owner.into()));
+        put.byte(self.doubt);
+    }
+
+    fn take(take: &mut Take<'_>) -> Option<How> {
+        let cpu = take.option(Take::small)?;
+        let waker = take.option(|take| Some(Waker { cpu: take.small()?, context: Context::take(take)? }))?;
+        let owner = take.option(|take| i32::try_from(take.signed()?).ok())?;
+        Some(How { cpu, waker, owner, doubt: take.byte()? })
+    }
+}
+
+fn whole(who: Who, how: How, (from, to): (i64, i64), value_ns: u64, late_ns: u64) -> Option<Sample> {
+    let near = -TIME_MAX..TIME_MAX;
+    let Who { tid, process, prio, name } = who;
+    let How { cpu, waker, owner, doubt } = how;
+    let doubt = Doubt::from_bits(doubt);
+    let sample = Sample { value_ns, from, to, tid, process, name, prio, cpu, waker, owner, doubt, late_ns };
+    (near.contains(&from) && near.contains(&to)).then_some(sample)
+}
+
+/// One sample; times are distances from `base`.
+pub(crate) fn put_sample(put: &mut Put, base: i64, sample: &Sample) {
+    put.signed(sample.from.wrapping_sub(base));
+    put.signed(sample.to.wrapping_sub(base));
+    put.number(sample.value_ns);
+    put.number(sample.late_ns);
+    Who::of(sample).put(put, Name::default());
+    How::of(sample).put(put);
+}
+
+/// The same again.
+pub(crate) fn take_sample(take: &mut Take<'_>, base: i64) -> Option<Sample> {
+    let (from, to) = (base.checked_add(take.signed()?)?, base.checked_add(take.signed()?)?);
+    let (value_ns, late_ns) = (take.number()?, take.number()?);
+    let who = Who::take(take, Name::default())?;
+    whole(who, How::take(take)?, (from, to), value_ns, late_ns)
+}
+
+/// Bits of the position in a list of so many.
+fn width(count: usize) -> u32 {
+    usize::BITS - count.saturating_sub(1).leading_zeros()
+}
+
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// What the samples of a piece have in common, each once.
+struct Words {
+    who: Vec<Who>,
+    how: Vec<How>,
+    places: Map<How, u64>,
+}
+
+impl Words {
+    fn of<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Words {
+        let who: BTreeSet<Who> = samples.clone().map(Who::of).collect();
+        let (mut how, mut places) = (Vec::new(), Map::default());
+        for sample in samples {
+            let own = How::of(sample);
+            places.entry(own).or_insert_with(|| {
+                how.push(own);
+                how.len() as u64 - 1
+            });
+        }
+        Words { who: who.into_iter().collect(), how, places }
+    }
+
+    fn put(&self, put: &mut Put) {
+        put.number(self.who.len() as u64);
+        let mut before = Name::default();
+        for who in &self.who {
+            who.put(put, before);
+            before = who.name;
+        }
+        put.number(self.how.len() as u64);
+        self.how.iter().for_each(|how| how.put(put));
+    }
+
+    fn take(take: &mut Take<'_>) -> Option<Words> {
+        let mut before = Name::default();
+        let count = take.count()?;
+        let who = (0..count).map(|_| {
+            let who = Who::take(take, before)?;
+            before = who.name;
+            Some(who)
+        });
+        let who = who.collect::<Option<_>>()?;
+        let count = take.count()?;
+        let how = (0..count).map(|_| How::take(take)).collect::<Option<_>>()?;
+        Some(Words { who, how, places: Map::default() })
+    }
+
+    /// Some samples, in the order in which they ended.
+    fn put_list(&self, bits: &mut PutBits, base: i64, list: &[Sample]) {
+        let (first, last) = (list.first().map_or(0, |of| of.to), list.last().map_or(0, |of| of.to));
+        let least = list.iter().map(|of| of.value_ns).min().unwrap_or(0);
+        let above = list.iter().fold(0u64, |sum, of| sum.saturating_add(of.value_ns - least));
+        bits.number(ODD_ORDER, least);
+        bits.number(ODD_ORDER, zigzag(first.wrapping_sub(base)));
+        let (time_order, order) = (bits.order(last.abs_diff(first), list.len()), bits.order(above, list.len()));
+        let mut before = first;
+        for sample in list {
+            bits.number(time_order, sample.to.abs_diff(before));
+            before = sample.to;
+            bits.number(order, sample.value_ns - least);
+            let length = sample.to.wrapping_sub(sample.from);
+            let odd = length.wrapping_sub(sample.value_ns as i64);
+            let is_odd = odd != 0 || sample.late_ns != 0;
+            bits.bits(is_odd.into(), 1);
+            if is_odd {
+                bits.number(ODD_ORDER, zigzag(odd));
+                bits.number(ODD_ORDER, sample.late_ns);
+            }
+            let who = self.who.binary_search(&Who::of(sample)).unwrap_or_default();
+            bits.bits(who as u64, width(self.who.len()));
+            let how = self.places.get(&How::of(sample)).copied().unwrap_or_default();
+            bits.bits(how, width(self.how.len()));
+        }
+    }
+
+    fn take_list(&self, bits: &mut TakeBits<'_>, base: i64, count: usize) -> Option<Vec<Sample>> {
+        let mut list = Vec::with_capacity(count);
+        let least = bits.number(ODD_ORDER)?;
+        let mut to = base.checked_add(unzigzag(bits.number(ODD_ORDER)?))?;
+        let (time_order, order) = (bits.order()?, bits.order()?);
+        for _ in 0..count {
+            to = to.checked_add_unsigned(bits.number(time_order)?)?;
+            let value_ns = least.checked_add(bits.number(order)?)?;
+            let is_odd = bits.bits(1)? == 1;
+            let (odd, late_ns) = match is_odd {
+                true => (unzigzag(bits.number(ODD_ORDER)?), bits.number(ODD_ORDER)?),
+                false => (0, 0),
+            };
+            let from = to.checked_sub(odd)?.checked_sub_unsigned(value_ns)?;
+            let who = *self.who.get(bits.bits(width(self.who.len()))? as usize)?;
+            let how = *self.how.get(bits.bits(width(self.how.len()))? as usize)?;
+            list.push(whole(who, how, (from, to), value_ns, late_ns)?);
+        }
+        Some(list)
+    }
+}
+
+impl LatencyPart {
+    /// The longest, at most `most` of each series.
+    pub(crate) fn encode_longest(&self, most: usize) -> Vec<u8> {
+        let kept = self.series.iter().map(|of| longest_of(&of.longest, most));
+        let words = Words::of(kept.clone().flatten());
+        let (mut put, mut bits) = (Put::default(), PutBits::default());
+        put.signed(self.from);
+        words.put(&mut put);
+        for (of, kept) in self.series.iter().zip(kept) {
+            let is_cut = of.is_cut || kept.len() < of.longest.len();
+            put.number((kept.len() as u64) << 1 | u64::from(is_cut));
+            let mut list = kept.to_vec();
+            list.sort_by_key(|sample| sample.to);
+            if !list.is_empty() {
+                words.put_list(&mut bits, self.from, &list);
+            }
+        }
+        put.0.append(&mut bits.finish());
+        put.0
+    }
+
+    /// Takes the longest of its series.
+    pub(crate) fn decode_longest(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut take = Take(bytes);
+        let base = take.signed().filter(|base| *base == self.from)?;
+        let words = Words::take(&mut take)?;
+        let counts: Vec<u64> = self.series.iter().map(|_| take.number()).collect::<Option<_>>()?;
+        let mut bits = TakeBits::new(take.0);
+        for (of, count) in self.series.iter_mut().zip(counts) {
+            of.is_cut = count & 1 == 1;
+            let count = usize::try_from(count >> 1).ok().filter(|count| *count <= LONGEST_MAX)?;
+            if count > 0 {
+                of.longest = words.take_list(&mut bits, base, count)?;
+                of.longest.sort_by_key(Sample::rank);
+            }
+        }
+        bits.is_empty().then_some(())
+    }
+}
