@@ -43,10 +43,16 @@ export class Start implements Part {
   changed(view: View): void {
     if (view.page !== 'start' || this.isLoaded) return;
     this.isLoaded = true;
-    this.app.client
-      .ask('places', 'places', {})
-      .then((answer) => answer && this.show(answer))
-      .catch((error: unknown) => this.places.append(el('p', 'note', error instanceof Error ? error.message : String(error))));
+    void this.look().catch((error: unknown) => this.places.append(el('p', 'note', error instanceof Error ? error.message : String(error))));
+  }
+
+  /** What the index has is there at once; spans may have to be read. */
+  private async look(): Promise<void> {
+    const first = await this.app.client.ask('places', 'places', { spans: 0 });
+    if (first) this.show(first);
+    if (!first?.head.info['has_spans']) return;
+    const all = await this.app.client.ask('places', 'places', {});
+    if (all) this.show(all);
   }
 
   private empty(): HTMLElement {

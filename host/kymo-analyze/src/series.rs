@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::doubt::Doubt;
 use crate::name::Name;
 use crate::span::Waker;
+use crate::units::REAL_TIME;
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,11 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether it is of a real-time thread.
+    pub fn is_real_time(&self) -> bool {
+        self.prio.is_some_and(|prio| prio < REAL_TIME)
+    }
+
     /// By what the longest come first: of equal ones the earliest, then by thread and CPU.
     pub fn rank(&self) -> (Reverse<u64>, i64, Option<i32>, Option<u32>) {
         (Reverse(self.value_ns), self.from, self.tid, self.cpu)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Durations and priorities as people read them.
 
+/// Priorities below are those of real-time classes.
+pub(crate) const REAL_TIME: i16 = 100;
+
 /// A duration: `0ns`, `999ns`, `12.3us`, `1.23ms`, `4.56s`.
 pub fn duration(ns: u64) -> String {
     let value = ns as f64;

@@ -6,7 +6,7 @@ use crate::common;
 use crate::indexed;
 use crate::random_trace;
 
-use common::ask;
+use common::{ask, small};
 use indexed::{index, index_with, made, open, window};
 use kymo_query::Opened;
 use random_trace::{Plan, Random, damage};
@@ -89,6 +89,7 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
             let query = format!("{stretch}&limit={limit}{chosen}{more}");
             sources[usize::from(same_answer(with, without, question, &query))] += 1;
         }
+        same_answer(with, without, "places", &stretch);
     }
     sources
 }
@@ -131,6 +132,42 @@ fn points_that_parts_do_not_list_are_found() {
     }
 }
 
+/// The page asks for them first.
+#[test]
+fn places_come_from_the_index() {
+    let mut titles = std::collections::BTreeSet::new();
+    for seed in 0..6 {
+        // The threads of one CPU of four are real-time ones.
+        let dir = made(&Plan { seed, cpus: 1 + seed as u32 % 2, records: 1500, devices: 3, ..Plan::default() });
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        assert!(same_answer(&with, &without, "places", "spans=0"), "seed {seed}");
+        let titled = ask(&with, "places", "")["tables"]["places"]["title"].clone();
+        titles.extend(titled.as_array().unwrap().iter().map(ToString::to_string));
+    }
+    assert!(titles.len() > 2, "{titles:?}");
+}
+
+/// Of spans the records are read, and nothing else.
+#[test]
+fn places_with_spans_read_the_records_of_spans() {
+    let mut made = small();
+    for round in 0..2000u64 {
+        made.step(1, 3000 + round, 1.0);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    made.write(dir.path());
+    index(dir.path());
+    let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+    same_answer(&with, &without, "places", "");
+    let found = ask(&with, "places", "");
+    assert_eq!(found["info"]["has_spans"], true);
+    let kinds = found["tables"]["places"]["kind"].as_array().unwrap();
+    assert!(kinds.contains(&serde_json::json!("span")), "{kinds:?}");
+    let without_spans = ask(&with, "places", "spans=0");
+    assert!(!without_spans["tables"]["places"]["kind"].as_array().unwrap().contains(&serde_json::json!("span")));
+}
+
 #[test]
 fn what_the_index_lacks_is_read() {
     let dir = made(&Plan { records: 1500, devices: 5, ..Plan::default() });
@@ -150,7 +187,7 @@ fn what_the_index_lacks_is_read() {
         ("grid=1&bins=20&kind=wakeup&tid=3", true),
         ("grid=1&bins=20&filter=$cpu==1", false),
         ("grid=1&bins=20&span=sched_waking,sched_switch", false),
-        ("grid=1&bins=20&span=sched_waking,sched_switch&what=irq,wakeup", true),
+        ("grid=1&bins=20&span=sched_waking,sched_switch&what=irq,wakeup", false),
     ] {
         assert_eq!(same_answer(&with, &without, "latencies", query), is_of_index, "{query}");
     }

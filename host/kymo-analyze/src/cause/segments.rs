@@ -8,14 +8,13 @@ use crate::cause::{Asked, Cause, Ground, Moment};
 use crate::doubt::Doubt;
 use crate::event::{Interrupt, VECTORS};
 use crate::span::Doing;
+pub(super) use crate::units::REAL_TIME;
 
 /// The thread itself runs for so long without a record, and that is no stall, ns: it returns from a call, or it meets
 /// an interrupt that has no event.
 pub(super) const STALL_MIN_NS: i64 = 20_000;
 /// Slack of the timers of threads of normal classes, unless they ask for another, ns.
 const SLACK_NS: i64 = 50_000;
-/// Priorities below are those of real-time classes.
-pub(super) const REAL_TIME: i16 = 100;
 /// A page fault has no end in a trace: what a thread runs behind one is the fault's for so long at most, ns.
 const FAULT_NS_MAX: i64 = 20_000;
 

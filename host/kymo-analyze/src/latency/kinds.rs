@@ -126,12 +126,21 @@ groups! {
     Block Block;
     /// As the kind.
     Net Net;
+    /// `Woken`, of a real-time thread.
+    WokenRealTime Wakeup Runqueue;
+    /// `WokenLate`, of a real-time thread.
+    WokenLateRealTime Wakeup;
 }
 
 impl SampleGroup {
     /// Each of its kinds, with what a series of that is of.
     pub fn series(self, of: Of) -> impl Iterator<Item = (What, Of)> {
         self.kinds().iter().map(move |what| (*what, what.of(of)))
+    }
+
+    /// Whether they are wake-ups of real-time threads.
+    pub fn is_real_time(self) -> bool {
+        matches!(self, SampleGroup::WokenRealTime | SampleGroup::WokenLateRealTime)
     }
 
     /// Whether they are a thread's.

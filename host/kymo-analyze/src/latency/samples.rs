@@ -170,11 +170,16 @@ impl Sampler {
         let doubt = span.doubt;
         let sample = Sample { waker, doubt, ..sample(span.ready_from, span.to, Some(thread), Some(cpu)) };
         let late_ns = if waker.is_some() { late_ns(span, thread) } else { 0 };
+        let is_real_time = sample.is_real_time();
         match why {
-            Ready::Woken(_) | Ready::New(_) if late_ns == 0 => to.sample(SampleGroup::Woken, Of::All, &sample),
+            Ready::Woken(_) | Ready::New(_) if late_ns == 0 => {
+                let group = if is_real_time { SampleGroup::WokenRealTime } else { SampleGroup::Woken };
+                to.sample(group, Of::All, &sample);
+            }
             Ready::Woken(_) | Ready::New(_) => {
                 let (from, value_ns) = (sample.from.saturating_sub_unsigned(late_ns), sample.value_ns + late_ns);
-                to.sample(SampleGroup::WokenLate, Of::All, &Sample { late_ns, from, value_ns, ..sample });
+                let group = if is_real_time { SampleGroup::WokenLateRealTime } else { SampleGroup::WokenLate };
+                to.sample(group, Of::All, &Sample { late_ns, from, value_ns, ..sample });
                 to.sample(SampleGroup::Waited, Of::All, &sample);
             }
             Ready::Preempted { .. } => to.sample(SampleGroup::Preempted, Of::All, &sample),

@@ -106,6 +106,11 @@ fn metadata(plan: &Plan) -> String {
     metadata_ctf18(&TraceMeta { uuid: UUID, env: vec![], clock, streams })
 }
 
+/// One thread of four is a real-time one.
+fn prio(tid: i32) -> [u8; 4] {
+    if tid % 4 == 1 { 20i32 } else { 120 }.to_le_bytes()
+}
+
 fn device_events() -> Vec<EventClass> {
     let (request, packet) = ([("dev", U32), ("sector", I64)], [("skbaddr", I64), ("name", COMM)]);
     vec![
@@ -210,8 +215,7 @@ impl Cpu {
             8 | 9 => {
                 self.record(16, &[&timer, &now.to_le_bytes(), &(random.below(3u64) << 6).to_le_bytes()]);
                 self.time += random.below(200);
-                let prio = 20i32.to_le_bytes();
-                self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio, &number.to_le_bytes()]);
+                self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio(chosen), &number.to_le_bytes()]);
                 self.time += 1 + random.below(200);
                 self.record(17, &[&timer]);
             }
@@ -229,7 +233,6 @@ impl Cpu {
         self.time += 1 + random.below(3000);
         let (irq, vec) = (random.below(3i32).to_le_bytes(), (random.below(3) as u32).to_le_bytes());
         let chosen = 1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1)) as i32;
-        let prio = 20i32.to_le_bytes();
         if plan.devices > 0 && random.below(plan.devices) == 0 {
             return self.device(chosen, number, random);
         }
@@ -240,14 +243,14 @@ impl Cpu {
             2 => self.record(5, &[&vec]),
             3 => self.record(4, &[&irq]),
             4 => self.record(6, &[&vec]),
-            5 => self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio, &number.to_le_bytes()]),
+            5 => self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio(chosen), &number.to_le_bytes()]),
             6 => self.record(7, &[&vec]),
             7 | 8 => {
                 let state = [0i64, 1, 2, 256][random.below(4) as usize].to_le_bytes();
                 let next = if random.below(4) == 0 { 0 } else { chosen };
                 let name = comm(next);
                 let before = self.current.to_le_bytes();
-                self.record(1, &[&before, &prio, &state, &name, &next.to_le_bytes(), &prio]);
+                self.record(1, &[&before, &prio(self.current), &state, &name, &next.to_le_bytes(), &prio(next)]);
                 self.current = next;
             }
             _ if random.below(3) == 0 => self.record(10, &[&irq]),

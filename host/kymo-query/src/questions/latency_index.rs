@@ -27,10 +27,9 @@ type Indexed<'o> = Result<(LatencyPass<'o>, Walked), Only<'o>>;
 
 /// Whether the index has what is asked for.
 fn has(walk: &Walk<'_>, asked: &LatencyRequest, only: &Only<'_>) -> bool {
-    let has_spans = asked.what.contains(&What::Span) && !asked.spans.is_empty();
     let is_on_grid = asked.bins.is_none_or(|bins| bins.shift().is_some() || bins.count() == 1);
     walk.is_all()
-        && !has_spans
+        && asked.spans.is_empty()
         && asked.by == By::default()
         && asked.past.is_none()
         && is_on_grid
@@ -117,7 +116,8 @@ impl LatencyPass<'_> {
         let mut is_chosen = false;
         for (what, series) in of.group.series(of.of) {
             let key = whole_key(what, series);
-            if !self.latency.add_sums(what, series, &of.sums) || !self.only.takes_series(&key, &self.devices) {
+            let is_counted = self.latency.add_sums(what, series, &of.sums) && self.only.takes_group(of.group);
+            if !is_counted || !self.only.takes_series(&key, &self.devices) {
                 continue;
             }
             is_chosen = true;
@@ -155,7 +155,7 @@ impl LatencyPass<'_> {
     fn offer(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
         for (what, of) in group.series(of) {
             let key = whole_key(what, of);
-            if self.is_point(&key) {
+            if self.only.takes_group(group) && self.is_point(&key) {
                 self.points.offer(key, *sample);
             }
         }
@@ -169,7 +169,7 @@ impl LatencyPass<'_> {
     fn may_have_points(&mut self, of: &CutSeries) -> bool {
         of.group.series(of.of).any(|(what, series)| {
             let key = whole_key(what, series);
-            self.is_point(&key) && self.points.wants_behind(of.known_to, key)
+            self.only.takes_group(of.group) && self.is_point(&key) && self.points.wants_behind(of.known_to, key)
         })
     }
 }

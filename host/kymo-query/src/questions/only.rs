@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kymo_analyze::{Key, Of, Sample, What};
+use kymo_analyze::{Key, Of, Sample, SampleGroup, What};
 use kymo_feed::DEVICES;
 
 use crate::error::Error;
@@ -27,6 +27,8 @@ pub(super) struct Only<'o> {
     cpu: Option<u32>,
     low_ns: u64,
     high_ns: u64,
+    /// Of wake-ups: those of real-time threads.
+    real_time: bool,
 }
 
 /// What a series is of, by the text that `series` has for it.
@@ -63,7 +65,28 @@ impl OfText<'_> {
 impl<'o> Only<'o> {
     /// All of them.
     pub fn all() -> Only<'o> {
-        Only { kind: None, of: None, process: None, tid: None, prio: None, cpu: None, low_ns: 0, high_ns: u64::MAX }
+        let (low_ns, high_ns) = (0, u64::MAX);
+        Only {
+            kind: None,
+            of: None,
+            process: None,
+            tid: None,
+            prio: None,
+            cpu: None,
+            low_ns,
+            high_ns,
+            real_time: false,
+        }
+    }
+
+    /// All wake-ups of real-time threads.
+    pub fn real_time() -> Only<'o> {
+        Only { real_time: true, ..Only::all() }
+    }
+
+    /// Whether samples of a group can be in it.
+    pub fn takes_group(&self, group: SampleGroup) -> bool {
+        !self.real_time || group.is_real_time()
     }
 
     /// As it was asked for; `spans` are those of the question.
@@ -94,6 +117,7 @@ impl<'o> Only<'o> {
             cpu: cpu.map(|cpu| cpu as u32),
             low_ns: number("low", u64::MAX)?.unwrap_or(0),
             high_ns: number("high", u64::MAX)?.unwrap_or(u64::MAX),
+            real_time: false,
         })
     }
 
@@ -109,7 +133,8 @@ impl<'o> Only<'o> {
 
     /// Whether a sample is one of them.
     pub fn takes(&mut self, key: &Key, sample: &Sample, devices: &BTreeMap<u64, String>) -> bool {
-        (self.low_ns..=self.high_ns).contains(&sample.value_ns) && self.takes_series(key, devices)
+        let is_chosen = !self.real_time || sample.is_real_time();
+        is_chosen && (self.low_ns..=self.high_ns).contains(&sample.value_ns) && self.takes_series(key, devices)
     }
 
     /// The same, whatever its length.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The three most telling places of a trace [spec/view.md 4.2]: the longest of three kinds of latency.
 
-use kymo_analyze::{By, Key, Sample, Series, What};
+use kymo_analyze::{By, Key, Name, Sample, SampleGroup, Series, Sink, What};
+use kymo_feed::Visit;
 
 use super::begun::{begin, doubt_bits};
+use super::latency_index::indexed;
 use super::latency_pass::{LatencyPass, LatencyRequest, pass};
 use super::only::Only;
 use crate::columns::{Answer, Table};
@@ -11,8 +13,8 @@ use crate::error::Error;
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
-use crate::parameters::Parameters;
-use crate::walk::{Stop, Walk};
+use crate::parameters::{Parameters, Window};
+use crate::walk::{Few, Gather, LOSSES_MAX, LossLog, Stop, Walk};
 
 /// Kinds that are looked for, the most telling first, and their titles.
 const KINDS: [(What, &str); 7] = [
@@ -28,9 +30,6 @@ const KINDS: [(What, &str); 7] = [
 /// Places that are shown.
 const PLACES: usize = 3;
 
-/// Priorities below this are real-time.
-const REAL_TIME: i16 = 100;
-
 /// The worst of a kind.
 struct TellingPlace {
     what: What,
@@ -41,21 +40,151 @@ struct TellingPlace {
     next_ns: Option<u64>,
 }
 
-/// The worst of a kind, of real-time threads where there is one.
-fn place(what: What, title: &str, pass: &LatencyPass<'_>, names: &NameTable<'_>) -> Option<TellingPlace> {
-    let all = pass.latency.series();
-    let own: Vec<&(&Key, &Series)> = all.iter().filter(|(key, _)| key.what == what).collect();
-    let is_real_time = |key: &Key| what == What::Wakeup && key.prio.is_some_and(|prio| prio < REAL_TIME);
-    let has_real_time = own.iter().any(|(key, series)| is_real_time(key) && !series.worst.is_empty());
-    let of_place = || own.iter().filter(|(key, _)| !has_real_time || is_real_time(key));
-    let mut worst: Vec<(&Key, &Sample)> =
-        of_place().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
-    worst.sort_by_key(|(_, sample)| (std::cmp::Reverse(sample.value_ns), sample.from));
-    let (key, sample) = *worst.first()?;
-    let title = if has_real_time { format!("{title} of a real-time thread") } else { title.to_owned() };
-    let samples = of_place().map(|(_, series)| series.count()).sum();
-    let next_ns = worst.get(1).map(|(_, sample)| sample.value_ns);
-    Some(TellingPlace { what, title, of: names.of(key.of), sample: *sample, samples, next_ns })
+/// Looks at no record: for the state behind a window.
+struct NobodyLooks;
+
+impl Visit for NobodyLooks {
+    fn looks_at(&self, _: usize) -> bool {
+        false
+    }
+}
+
+impl Sink for NobodyLooks {}
+
+impl Gather for NobodyLooks {}
+
+fn real_time(title: &str) -> String {
+    format!("{title} of a real-time thread")
+}
+
+/// Looks for the worst of a kind, of real-time threads where there is one.
+struct Places<'o> {
+    of: &'o Opened,
+    walk: Walk<'o>,
+    spans: Vec<String>,
+    /// All kinds, from the records; none while the index has what is asked for.
+    records: Option<LatencyPass<'o>>,
+    /// Losses, from what was looked for first.
+    losses: Option<LossLog>,
+    notes: Vec<String>,
+}
+
+impl<'o> Places<'o> {
+    fn new(of: &'o Opened, walk: Walk<'o>, spans: Vec<String>) -> Places<'o> {
+        Places { of, walk, spans, records: None, losses: None, notes: Vec::new() }
+    }
+
+    fn asked(&self, what: Vec<What>, by: By) -> LatencyRequest {
+        LatencyRequest { what, spans: self.spans.clone(), by, limit: 2, past: None, bins: None, ending: None }
+    }
+
+    fn place(&mut self, what: What, title: &str, stop: &Stop) -> Result<Option<TellingPlace>, Error> {
+        if self.records.is_none() {
+            if what == What::Wakeup {
+                if let Some(Some(place)) = self.of_index(what, Only::real_time(), title, stop)? {
+                    return Ok(Some(place));
+                }
+            }
+            if let Some(place) = self.of_index(what, Only::all(), title, stop)? {
+                return Ok(place);
+            }
+            if what == What::Span {
+                return self.of_spans(title, stop);
+            }
+            self.read(stop)?;
+        }
+        Ok(self.of_records(what, title))
+    }
+
+    /// Reads all records.
+    fn read(&mut self, stop: &Stop) -> Result<(), Error> {
+        let what = KINDS.iter().map(|(what, _)| *what).collect();
+        let asked = self.asked(what, By { prio: true, ..By::default() });
+        let (pass, walked) = pass(self.of, Walk::new(self.of, self.walk.window()), &asked, Only::all(), stop)?;
+        self.losses = Some(walked.losses);
+        self.records = Some(pass);
+        Ok(())
+    }
+
+    fn of_records(&self, what: What, title: &str) -> Option<TellingPlace> {
+        let pass = self.records.as_ref()?;
+        let all = pass.latency.series();
+        let own: Vec<&(&Key, &Series)> = all.iter().filter(|(key, _)| key.what == what).collect();
+        let is_real_time = |series: &Series| series.worst.first().is_some_and(Sample::is_real_time);
+        let has_real_time = what == What::Wakeup && own.iter().any(|(_, series)| is_real_time(series));
+        let of_place = || own.iter().filter(|(_, series)| !has_real_time || is_real_time(series));
+        let mut worst: Vec<(&Key, &Sample)> =
+            of_place().flat_map(|(key, series)| series.worst.iter().map(move |sample| (*key, sample))).collect();
+        worst.sort_by_key(|(key, sample)| (sample.rank(), **key));
+        let (key, sample) = *worst.first()?;
+        let title = if has_real_time { real_time(title) } else { title.to_owned() };
+        let samples = of_place().map(|(_, series)| series.count()).sum();
+        let next_ns = worst.get(1).map(|(_, sample)| sample.value_ns);
+        let of = self.names(pass, &Functions::of(self.of)).of(key.of);
+        Some(TellingPlace { what, title, of, sample: *sample, samples, next_ns })
+    }
+
+    /// From the index; the outer `None`: it lacks what is asked for.
+    fn of_index(
+        &mut self,
+        what: What,
+        only: Only<'o>,
+        title: &str,
+        stop: &Stop,
+    ) -> Result<Option<Option<TellingPlace>>, Error> {
+        let is_real_time = what == What::Wakeup && !only.takes_group(SampleGroup::Woken);
+        if what == What::Span && !self.spans.is_empty() {
+            return Ok(None);
+        }
+        let asked = LatencyRequest { spans: Vec::new(), ..self.asked(vec![what], By::default()) };
+        let Ok((pass, walked)) = indexed(self.of, &self.walk, &asked, only, &mut self.notes, stop)? else {
+            return Ok(None);
+        };
+        self.losses.get_or_insert(walked.losses);
+        let title = if is_real_time { real_time(title) } else { title.to_owned() };
+        Ok(Some(self.told(&pass, what, title)))
+    }
+
+    /// The longest span, from the records of spans alone where that is possible.
+    fn of_spans(&mut self, title: &str, stop: &Stop) -> Result<Option<TellingPlace>, Error> {
+        let asked = self.asked(vec![What::Span], By::default());
+        let mut pass = LatencyPass::new(self.of, &asked, Only::all())?;
+        let few = Few::by_writer(self.of, pass.spans.classes().to_vec()).filter(|_| pass.spans.need_no_state());
+        let walked = match few {
+            Some(few) => self.walk.run_few(&few, &mut pass, stop)?,
+            None => None,
+        };
+        let Some(walked) = walked else {
+            self.read(stop)?;
+            return Ok(self.of_records(What::Span, title));
+        };
+        pass.finish(&walked);
+        self.losses.get_or_insert(walked.losses);
+        let found = self.told(&pass, What::Span, title.to_owned());
+        found.map(|place| self.with_thread(place, stop)).transpose()
+    }
+
+    /// Records of spans alone do not tell what their thread was called.
+    fn with_thread(&self, place: TellingPlace, stop: &Stop) -> Result<TellingPlace, Error> {
+        let end = Window { from: place.sample.to, to: place.sample.to.saturating_add(1) };
+        let walked = Walk::new(self.of, end).run(&mut NobodyLooks, stop)?;
+        let thread = place.sample.tid.and_then(|tid| walked.state.thread(tid));
+        let (name, prio) = thread.map_or((Name::default(), None), |thread| (thread.name, thread.prio));
+        Ok(TellingPlace { sample: Sample { name, prio, ..place.sample }, ..place })
+    }
+
+    /// The longest of a pass over one kind.
+    fn told(&self, pass: &LatencyPass<'o>, what: What, title: String) -> Option<TellingPlace> {
+        let (key, sample) = *pass.longest().first()?;
+        let next_ns = pass.longest().get(1).map(|(_, sample)| sample.value_ns);
+        let of = self.names(pass, &Functions::of(self.of)).of(key.of);
+        Some(TellingPlace { what, title, of, sample, samples: pass.points.samples, next_ns })
+    }
+
+    fn names<'p>(&'p self, pass: &'p LatencyPass<'o>, functions: &'p Functions<'_>) -> NameTable<'p> {
+        let vocabulary = &self.of.classes.vocabulary;
+        NameTable { vocabulary, devices: pass.devices(), spans: &self.spans, keys: pass.spans.keys(), functions }
+    }
 }
 
 /// Answers `places`.
@@ -64,20 +193,21 @@ fn place(what: What, title: &str, pass: &LatencyPass<'_>, names: &NameTable<'_>)
 /// Parameters.
 pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
-    let spans = pairs::spans(of);
-    let what = KINDS.iter().map(|(what, _)| *what).collect();
-    let by = By { prio: true, ..By::default() };
-    let asked = LatencyRequest { what, spans, by, limit: 1, past: None, bins: None, ending: None };
-    let (pass, walked) = pass(of, Walk::new(of, window), &asked, Only::all(), stop)?;
-    let (vocabulary, devices) = (&of.classes.vocabulary, pass.devices());
-    let names =
-        NameTable { vocabulary, devices, spans: &asked.spans, keys: pass.spans.keys(), functions: &Functions::of(of) };
-    let found = KINDS.iter().filter_map(|(what, title)| place(*what, title, &pass, &names));
-    let places: Vec<TellingPlace> = found.take(PLACES).collect();
+    let spans = if parameters.number("spans", 0..=1)? != Some(0) { pairs::spans(of) } else { Vec::new() };
+    let mut places = Places::new(of, Walk::new(of, window), spans);
+    let mut list = Vec::new();
+    for (what, title) in KINDS {
+        if list.len() < PLACES {
+            list.extend(places.place(what, title, stop)?);
+        }
+    }
     let mut answer = begin("places", of, window);
-    let table = table(&mut answer, &places);
+    answer.set("source", if places.records.is_some() { "records" } else { "index" });
+    answer.set("has_spans", !pairs::spans(of).is_empty());
+    let table = table(&mut answer, &list);
     answer.push(table);
-    walked.tell(&mut answer);
+    answer.notes.extend(places.notes);
+    places.losses.unwrap_or_default().tell(&mut answer, LOSSES_MAX);
     Ok(answer)
 }
 
