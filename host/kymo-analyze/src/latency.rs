@@ -264,7 +264,7 @@ impl Kept {
             return;
         }
         let recorders = &self.options.recorders;
-        if what.is_of_thread() && recorders.own(sample.tid, sample.process, sample.name.as_str()) {
+        if recorders.is_kymo && what.is_of_thread() && recorders.own(sample.tid, sample.process, sample.name.as_str()) {
             return;
         }
         if self.options.thread.as_ref().is_some_and(|wanted| !wanted.is(sample.tid, sample.name)) {

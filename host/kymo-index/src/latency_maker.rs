@@ -12,13 +12,13 @@ use crate::picture::SHIFT_MAX;
 /// Parts of a level that are one of the next.
 pub(crate) const LATENCY_FAN_OUT: usize = 4;
 /// Columns of a part at least, where it is as long: at most twice as many, and one more.
-const COLUMNS_MIN: u64 = 16;
+const COLUMNS_MIN: u64 = 32;
 /// Of parts of the lowest level so many samples are written of each series.
-const LOWEST_LONGEST: usize = 48;
+const LOWEST_LONGEST: usize = 64;
 /// Columns that cells lie apart at most in one part; more are none that a trace has whose times follow each other.
 const COLUMNS_MAX: u64 = 1 << 20;
 /// Columns of a series that are counted in a table.
-const TABLE_COLUMNS: u64 = 64;
+const TABLE_COLUMNS: u64 = 96;
 
 /// A sample, as far as sums need it.
 #[derive(Clone, Copy, Debug)]

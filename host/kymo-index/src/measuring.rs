@@ -12,7 +12,7 @@ use kymo_analyze::{
 
 use crate::latency_bytes::SERIES_MAX;
 use crate::latency_maker::{EndedSamples, LatencyMaker, LongestOf, MadeLatencies, Token};
-use crate::latency_part::{LISTED_MAX, LONGEST_MAX, PastSample, Rank, longest_of};
+use crate::latency_part::{LISTED_MAX, LONGEST_MAX, PastSample, Rank};
 use crate::latency_samples::TIME_MAX;
 use crate::worker::Worker;
 
@@ -42,10 +42,11 @@ impl Longest {
     }
 
     fn cut(&mut self) {
-        self.list.sort_unstable_by_key(Sample::rank);
-        let kept = longest_of(&self.list, LONGEST_MAX).len();
-        self.before = self.list.get(kept).map(Sample::rank).or(self.before);
-        self.list.truncate(kept);
+        if self.list.len() > LONGEST_MAX {
+            let before = self.list.select_nth_unstable_by_key(LONGEST_MAX, Sample::rank).1.rank();
+            self.list.retain(|sample| sample.rank() < before);
+            self.before = Some(before);
+        }
     }
 }
 
@@ -125,7 +126,8 @@ impl Ended {
 impl TakeSamples for Ended {
     #[inline]
     fn sample(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
-        if group.is_of_thread() && self.recorders.own(sample.tid, sample.process, sample.name.as_str()) {
+        let is_of_kymo = self.recorders.is_kymo;
+        if is_of_kymo && group.is_of_thread() && self.recorders.own(sample.tid, sample.process, sample.name.as_str()) {
             return;
         }
         if sample.from < -TIME_MAX || sample.to >= TIME_MAX || sample.from >= TIME_MAX || sample.to < -TIME_MAX {
@@ -244,7 +246,10 @@ impl Measuring {
 
     fn take_part(&mut self) -> EndedSamples {
         let ended = &mut self.ended;
-        let mut part = std::mem::take(&mut ended.part);
+        // The next part has about as many.
+        let tokens = Vec::with_capacity(ended.part.tokens.len() / 8 * 9);
+        let next = EndedSamples { tokens, ..EndedSamples::default() };
+        let mut part = std::mem::replace(&mut ended.part, next);
         for (number, longest) in ended.longest.iter_mut().enumerate() {
             let mut longest = std::mem::take(longest);
             longest.cut();

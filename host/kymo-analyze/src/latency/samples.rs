@@ -258,6 +258,7 @@ fn current(head: &Head, state: &State) -> Option<i32> {
 }
 
 /// A sample from one time to another; the rest is for the caller.
+#[inline]
 fn sample(from: i64, to: i64, thread: Option<&Thread>, cpu: Option<u32>) -> Sample {
     Sample {
         value_ns: to.saturating_sub(from).max(0) as u64,

@@ -12,8 +12,8 @@ pub use kymo_testing::Random;
 
 use kymo_abi::record_head;
 use kymo_ctf::write::{
-    ClockMeta, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind, TraceMeta,
-    metadata_ctf18,
+    ClockMeta, EnvValue, EventClass, Field, FieldClass, Number, PacketHead, Program, StreamClass, StreamKind,
+    TraceMeta, metadata_ctf18,
 };
 
 const I32: FieldClass = FieldClass::Number(Number::signed(32));
@@ -103,7 +103,10 @@ fn metadata(plan: &Plan) -> String {
     };
     let user = vec![event(1, "motor:step", &[("axis", I32)])];
     let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
-    metadata_ctf18(&TraceMeta { uuid: UUID, env: vec![], clock, streams })
+    // A trace with devices was recorded by one of its threads, whose latencies do not count.
+    let recorder = [("recorded_by", EnvValue::Text("kymo 0".into())), ("recorder_pid", EnvValue::Int(5))];
+    let env = recorder.into_iter().filter(|_| plan.devices > 0).map(|(key, value)| (key.into(), value)).collect();
+    metadata_ctf18(&TraceMeta { uuid: UUID, env, clock, streams })
 }
 
 /// One thread of four is a real-time one.

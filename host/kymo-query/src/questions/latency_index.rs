@@ -121,11 +121,12 @@ impl LatencyPass<'_> {
                 continue;
             }
             is_chosen = true;
-            self.points.samples += of.sums.count();
+            self.points.samples = self.points.samples.saturating_add(of.sums.count());
             if let Some(bins) = &self.bins {
                 for cell in &of.cells {
                     let place = (what, bins.of(cell.column << shift), cell.cell);
-                    *self.density.entry(place).or_default() += cell.count;
+                    let count = self.density.entry(place).or_default();
+                    *count = count.saturating_add(cell.count);
                 }
             }
             of.longest.iter().for_each(|sample| self.points.offer(key, *sample));
