@@ -27,7 +27,7 @@ type Indexed<'o> = Result<(LatencyPass<'o>, Walked), Only<'o>>;
 
 /// Whether the index has what is asked for.
 fn has(walk: &Walk<'_>, asked: &LatencyRequest, only: &Only<'_>) -> bool {
-    let has_spans = asked.what.contains(&What::Span) && !asked.spans.is_empty();
+    let has_spans = !asked.spans.is_empty();
     let is_on_grid = asked.bins.is_none_or(|bins| bins.shift().is_some() || bins.count() == 1);
     walk.is_all()
         && !has_spans
