@@ -217,8 +217,8 @@ impl Latency {
         true
     }
 
-    /// Takes a sample that was made elsewhere: [`SampleGroup::is_of_past`]. Its doubt is what it is without the losses that
-    /// were met here before.
+    /// Takes a sample that was made elsewhere: [`SampleGroup::is_of_past`]. Its doubt is what it is without the losses
+    /// that were met here before.
     pub fn past_sample(&mut self, group: SampleGroup, of: Of, mut sample: Sample) {
         sample.doubt |= Doubt::LOST.when(sample.from < self.sampler.lost_until());
         self.kept.sample_of_all(group, of, &sample);
