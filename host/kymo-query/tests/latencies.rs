@@ -188,6 +188,7 @@ fn what_the_index_lacks_is_read() {
         ("grid=1&bins=20&filter=$cpu==1", false),
         ("grid=1&bins=20&span=sched_waking,sched_switch", false),
         ("grid=1&bins=20&span=sched_waking,sched_switch&what=irq,wakeup", false),
+        ("grid=1&bins=20&what=irq,wakeup", true),
     ] {
         assert_eq!(same_answer(&with, &without, "latencies", query), is_of_index, "{query}");
     }
