@@ -71,6 +71,14 @@ struct InPixel {
     count: u32,
 }
 
+/// A pixel of a CPU that is not within one stretch.
+struct MixedOfCpu {
+    cpu: u32,
+    of: Mixed,
+    /// By state.
+    shares: [f32; 3],
+}
+
 /// All of one CPU.
 #[derive(Default)]
 struct CpuRow {
@@ -433,10 +441,11 @@ fn tables(answer: &mut Answer, gather: Cpus<'_>) {
         rows.iter().flat_map(|(cpu, row)| row.spans.iter().map(|span| (*cpu, *span))).collect();
     let table = span_table(answer, &spans, &people, &pixels);
     answer.push(table);
-    let mixed: Vec<(u32, Mixed<3>)> = rows
-        .iter_mut()
-        .flat_map(|(cpu, row)| std::mem::take(&mut row.row).finish(&pixels).into_iter().map(|mixed| (*cpu, mixed)))
-        .collect();
+    let mut mixed = Vec::new();
+    for (cpu, row) in &mut rows {
+        let own = std::mem::take(&mut row.row).finish(&pixels);
+        mixed.extend(own.by_state().map(|(of, shares)| MixedOfCpu { cpu: *cpu, of, shares }));
+    }
     let table = mixed_table(answer, &mixed, &people, &pixels);
     answer.push(table);
     interrupt_tables(answer, &rows, &pixels);
@@ -474,23 +483,23 @@ fn span_table(answer: &mut Answer, spans: &[(u32, CurrentSpan)], people: &People
         .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
 }
 
-fn mixed_table(answer: &mut Answer, mixed: &[(u32, Mixed<3>)], people: &People, pixels: &Pixels) -> Table {
-    let person = |of: &Mixed<3>| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
-    let people: Vec<_> = mixed.iter().map(|(_, of)| person(of)).collect();
+fn mixed_table(answer: &mut Answer, mixed: &[MixedOfCpu], people: &People, pixels: &Pixels) -> Table {
+    let person = |of: &Mixed| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
+    let people: Vec<_> = mixed.iter().map(|mixed| person(&mixed.of)).collect();
     let names: Vec<_> =
         people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
     Table::new("mixed")
-        .column("cpu", mixed.iter().map(|(cpu, _)| *cpu))
-        .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
-        .column("state", mixed.iter().map(|(_, of)| of.state))
-        .column("tid", mixed.iter().map(|(_, of)| of.tid))
+        .column("cpu", mixed.iter().map(|mixed| mixed.cpu))
+        .column("pixel", mixed.iter().map(|mixed| mixed.of.pixel))
+        .column("state", mixed.iter().map(|mixed| mixed.of.state))
+        .column("tid", mixed.iter().map(|mixed| mixed.of.tid))
         .column("name", names)
         .column("process", people.iter().map(|person| person.and_then(|person| person.process)))
-        .column("thread", mixed.iter().map(|(_, of)| of.shares[2]))
-        .column("idle", mixed.iter().map(|(_, of)| of.shares[1]))
-        .column("unknown", mixed.iter().map(|(_, of)| of.shares[0]))
-        .column("count", mixed.iter().map(|(_, of)| of.count))
-        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)))
+        .column("thread", mixed.iter().map(|mixed| mixed.shares[2]))
+        .column("idle", mixed.iter().map(|mixed| mixed.shares[1]))
+        .column("unknown", mixed.iter().map(|mixed| mixed.shares[0]))
+        .column("count", mixed.iter().map(|mixed| mixed.of.count))
+        .column("doubt", mixed.iter().map(|mixed| doubt_bits(mixed.of.doubt)))
 }
 
 fn interrupt_tables(answer: &mut Answer, rows: &BTreeMap<u32, CpuRow>, pixels: &Pixels) {

@@ -349,12 +349,15 @@ fn tables(answer: &mut Answer, mut gather: States<'_>, tids: &[i32], of: &Opened
     let table = span_table(answer, &gather, tids, of);
     answer.push(table);
     let pixels = gather.pixels;
-    let take = |row: &mut ThreadRow| std::mem::take(&mut row.row).finish(&pixels);
-    let mut mixed: Vec<(i32, Mixed<11>)> = Vec::new();
+    let (mut mixed, mut shares): (Vec<(i32, Mixed)>, Vec<f32>) = (Vec::new(), Vec::new());
     for tid in tids {
-        mixed.extend(gather.rows.get_mut(tid).into_iter().flat_map(take).map(|of| (*tid, of)));
+        let Some(row) = gather.rows.get_mut(tid) else { continue };
+        let mut own = std::mem::take(&mut row.row).finish(&pixels);
+        mixed.extend(own.list.iter().map(|of| (*tid, *of)));
+        shares.append(&mut own.shares);
     }
     answer.push(mixed_table(&mixed));
+    answer.push(Table::new("shares").column("share", shares));
     for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
         gather.late.extend(row.late.iter().map(|of| Late { tid, from: of.from, to: of.to, state: of.state }));
     }
@@ -411,17 +414,14 @@ fn span_table(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opene
         .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
 }
 
-fn mixed_table(mixed: &[(i32, Mixed<11>)]) -> Table {
-    let mut table = Table::new("mixed")
+fn mixed_table(mixed: &[(i32, Mixed)]) -> Table {
+    Table::new("mixed")
         .column("tid", mixed.iter().map(|(tid, _)| *tid))
         .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
         .column("state", mixed.iter().map(|(_, of)| of.state))
+        .column("states", mixed.iter().map(|(_, of)| of.states))
         .column("count", mixed.iter().map(|(_, of)| of.count))
-        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)));
-    for (number, state) in STATES.into_iter().enumerate() {
-        table = table.column(state, mixed.iter().map(|(_, of)| of.shares[number]));
-    }
-    table
+        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)))
 }
 
 fn call_tables(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opened) {
