@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Indexes: the first byte chooses a piece (head, packets, sums of threads, where these are, summaries), or a
-//! checkpoint of a small trace, which is read on from. Whatever the bytes, it comes to an end.
+//! Indexes: the first byte chooses a piece (head, packets, sums of threads, where these are, pictures of threads and of
+//! CPUs, summaries), or a checkpoint of a small trace, which is read on from. Whatever the bytes, it comes to an end.
 #![no_main]
 
 use std::sync::LazyLock;

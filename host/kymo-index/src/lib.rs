@@ -6,6 +6,7 @@
 //! no clock; what it says is never other than what reading the trace says, only sooner.
 
 mod account;
+mod bits;
 mod buckets;
 mod build;
 mod checksum;
@@ -20,8 +21,13 @@ mod intersect;
 mod open;
 mod painter;
 mod picture;
-mod picture_bytes;
 mod picture_head;
+mod picture_put;
+mod picture_row;
+mod picture_take;
+#[cfg(test)]
+mod picture_tests;
+mod picture_words;
 mod pictures;
 #[doc(hidden)]
 pub mod probe;
@@ -40,11 +46,10 @@ pub use growing::GrowingIndex;
 pub use identity::{FILE_NAME, in_cache};
 pub use intersect::{Intersection, StreamStretch, intersection};
 pub use open::{Indexes, Named, TraceIndex};
-pub use picture::{
-    CPU_STATES, Cell, Cells, CpuPicture, EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, Row, Shown,
-    ThreadPicture, What,
-};
+pub use picture::{CPU_STATES, CpuPicture, LATE_NS, Last, Late, LongCall, LongInterrupt, ShownCall, ThreadPicture};
 pub use picture_head::PicturePlace;
+pub use picture_row::{Cell, Cells, EVER, Kind, Long, Part, Row, Shown, What};
+pub use picture_take::TakeThreads;
 pub use pictures::{Gallery, Stretch};
 pub use pyramid::{Cover, DamagedSums, Pyramid};
 pub use states::{Checkpoint, Spacing, States};

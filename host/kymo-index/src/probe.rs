@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
 
+use kymo_analyze::Vocabulary;
+use kymo_analyze::shown::Calls;
 use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
 use crate::head::IndexHead;
+use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
 use crate::states;
 use crate::sums::PartSums;
@@ -14,11 +17,12 @@ use crate::sums::PartSums;
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 5 {
+    match kind % 7 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
         4 => PyramidHead::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
+        5 | 6 => picture(rest, kind % 7 == 5),
         _ => Buckets::take(&mut kymo_analyze::compact::Take(rest)).is_some(),
     }
 }
@@ -31,6 +35,26 @@ fn part(bytes: &[u8]) -> bool {
     let mut sum = part.clone();
     sum.merge(&part);
     assert_eq!(sum.threads().len(), part.threads().len());
+    true
+}
+
+/// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.
+fn picture(bytes: &[u8], is_of_threads: bool) -> bool {
+    let calls = Calls::new(&Vocabulary::new());
+    if is_of_threads {
+        let Some((shift, threads)) = take_threads(bytes, |_| true) else { return false };
+        for of in threads {
+            of.row.replay(shift, shift + 3, &calls, |_| {});
+            of.each_call(shift + 3, |_| {});
+            of.each_late(&calls, |_| true, |_| {});
+        }
+        return true;
+    }
+    let Some((shift, cpus)) = take_cpus(bytes) else { return false };
+    for of in cpus {
+        of.row.replay(shift, shift + 3, &calls, |_| {});
+        of.interrupts.replay(shift, shift + 3, &calls, |_| {});
+    }
     true
 }
 

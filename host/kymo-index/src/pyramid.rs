@@ -152,7 +152,7 @@ impl Summing {
     /// A checkpoint was kept: a part is over.
     pub fn end_part(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
         self.first.push(std::mem::replace(&mut self.first_now, i64::MAX));
-        self.painter.take(std::mem::take(&mut self.told));
+        self.told = self.painter.take(std::mem::take(&mut self.told));
         for painted in self.painter.painted() {
             self.pictures.add(place(painted, to)?);
         }

@@ -162,10 +162,10 @@ fn told(found: &Value, key: &str, row: i64, states: &[&str], chosen: &Chosen, ba
         };
         // Those of one pixel behind those of the pixels before it.
         let bits = |row: usize| of[row].as_u64().unwrap_or(0);
-        let mut next: usize = (0..at).map(|row| bits(row).count_ones() as usize).sum();
-        for (_, share) in shares.iter_mut().enumerate().filter(|(state, _)| bits(at) >> state & 1 != 0) {
-            *share = column("shares", "share")?.get(next)?.as_f64()?;
-            next += 1;
+        let first: usize = (0..at).map(|row| bits(row).count_ones() as usize).sum();
+        let own = shares.iter_mut().enumerate().filter(|(state, _)| bits(at) >> state & 1 != 0);
+        for ((_, share), place) in own.zip(first..) {
+            *share = column("shares", "share")?.get(place)?.as_f64()?;
         }
         return Some(shares);
     }

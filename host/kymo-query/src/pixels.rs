@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::Doubt;
-use kymo_index::Cell;
+use kymo_index::{Cell, Part};
 
 use crate::parameters::Window;
 
@@ -240,28 +240,43 @@ impl<const STATES: usize> PixelRow<STATES> {
         first + u32::from(!begins) < last + u32::from(ends)
     }
 
+    fn add_part(&mut self, state: u8, tid: Option<i32>, ns: u64) {
+        if let Some(sum) = self.ns.get_mut(usize::from(state)) {
+            *sum = sum.saturating_add(ns);
+        }
+        if let Some(tid) = tid {
+            let sum = self.by_tid.entry(tid).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+
     fn part(&mut self, pixels: &Pixels, pixel: u32, ns: u64, stretch: &Stretch) {
-        if self.open != Some(pixel) {
-            self.close(pixels);
-            self.open = Some(pixel);
-        }
-        if let Some(sum) = self.ns.get_mut(usize::from(stretch.state)) {
-            *sum += ns;
-        }
-        if let Some(tid) = stretch.tid {
-            *self.by_tid.entry(tid).or_default() += ns;
-        }
+        self.begin(pixels, pixel);
+        self.add_part(stretch.state, stretch.tid, ns);
         self.count = self.count.saturating_add(1);
         self.doubt |= stretch.doubt;
     }
 
-    /// Takes a part of a column of the index.
-    pub fn column(&mut self, pixels: &Pixels, of: &Cell<STATES>) {
-        let Some(pixel) = pixels.of_column(of.from) else { return };
+    fn begin(&mut self, pixels: &Pixels, pixel: u32) {
         if self.open != Some(pixel) {
             self.close(pixels);
             self.open = Some(pixel);
         }
+    }
+
+    /// Takes a part of a stretch that lies in one pixel.
+    pub fn part_of_pixel(&mut self, pixels: &Pixels, of: &Part) {
+        let Some(pixel) = pixels.of_column(of.from) else { return };
+        self.begin(pixels, pixel);
+        self.add_part(of.state, of.tid, of.ns);
+        self.count = self.count.saturating_add(of.touches_behind(self.count));
+        self.doubt |= of.doubt;
+    }
+
+    /// Takes a column of the index.
+    pub fn column(&mut self, pixels: &Pixels, of: &Cell<STATES>) {
+        let Some(pixel) = pixels.of_column(of.from) else { return };
+        self.begin(pixels, pixel);
         for (sum, ns) in self.ns.iter_mut().zip(of.ns) {
             *sum = sum.saturating_add(ns);
         }
@@ -279,8 +294,11 @@ impl<const STATES: usize> PixelRow<STATES> {
         let ns = std::mem::replace(&mut self.ns, [0; STATES]);
         let most = ns.iter().copied().max().unwrap_or_default();
         let state = ns.iter().position(|sum| *sum == most).unwrap_or_default() as u8;
-        let tid = self.by_tid.iter().max_by_key(|(tid, ns)| (**ns, std::cmp::Reverse(**tid))).map(|(tid, _)| *tid);
-        self.by_tid.clear();
+        let mut tid = None;
+        if !self.by_tid.is_empty() {
+            tid = self.by_tid.iter().max_by_key(|(tid, ns)| (**ns, std::cmp::Reverse(**tid))).map(|(tid, _)| *tid);
+            self.by_tid.clear();
+        }
         let mut states = 0;
         for (state, ns) in ns.iter().enumerate().filter(|(_, ns)| **ns > 0) {
             states |= 1 << state;

@@ -149,11 +149,16 @@ impl CpuRow {
         self.flush(pixels);
         let CpuRow { row, spans, sums, .. } = self;
         of.row.replay(own, shift, states, |shown| match shown {
-            Shown::Part(part) => {
-                row.column(pixels, part);
-                for (sum, ns) in sums.iter_mut().zip(part.ns).filter(|_| pixels.of_column(part.from).is_some()) {
+            Shown::Cell(cell) => {
+                row.column(pixels, cell);
+                for (sum, ns) in sums.iter_mut().zip(cell.ns).filter(|_| pixels.of_column(cell.from).is_some()) {
                     *sum = sum.saturating_add(ns);
                 }
+            }
+            Shown::Part(part) => {
+                row.part_of_pixel(pixels, &part);
+                let sum = sums.get_mut(usize::from(part.state)).filter(|_| pixels.of_column(part.from).is_some());
+                sum.into_iter().for_each(|sum| *sum = sum.saturating_add(part.ns));
             }
             Shown::Long(long) => {
                 let span = current(long, begin);
@@ -169,17 +174,7 @@ impl CpuRow {
         });
         self.pending = of.tail.as_ref().map(|tail| current(tail, begin));
         self.at = self.pending.map(|pending| pending.to).or(self.at);
-        of.interrupts.replay(own, shift, states, |shown| match shown {
-            Shown::Part(part) => {
-                let Some(pixel) = pixels.of_column(part.from) else { return };
-                self.add_interrupt(pixel, part.ns, |before| part.touches_behind(before));
-            }
-            Shown::Long(long) => {
-                let (from, to) = whole_columns(long.from, long.to, shift);
-                let of_kind = |ns| if long.what.0 { [0, ns] } else { [ns, 0] };
-                pixels.each(from, to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
-            }
-        });
+        self.interrupts_of(pixels, states, (own, shift), of);
         for long in &of.long_interrupts {
             let of = Interrupted {
                 from: long.from,
@@ -195,6 +190,26 @@ impl CpuRow {
         self.longest_irq_ns = self.longest_irq_ns.max(of.longest_ns);
         of.frequency.iter().for_each(|(at, khz)| put(&mut self.frequency, pixels, *at, *khz));
         of.idle.iter().for_each(|(at, state)| put(&mut self.idle, pixels, *at, *state));
+    }
+
+    /// Time in interrupts of a part of the window.
+    fn interrupts_of(&mut self, pixels: &Pixels, states: &Calls, (own, shift): (u32, u32), of: &CpuPicture) {
+        of.interrupts.replay(own, shift, states, |shown| match shown {
+            Shown::Cell(cell) => {
+                let Some(pixel) = pixels.of_column(cell.from) else { return };
+                self.add_interrupt(pixel, cell.ns, |before| cell.touches_behind(before));
+            }
+            Shown::Part(part) => {
+                let Some(pixel) = pixels.of_column(part.from) else { return };
+                let ns = if part.state == 1 { [0, part.ns] } else { [part.ns, 0] };
+                self.add_interrupt(pixel, ns, |before| part.touches_behind(before));
+            }
+            Shown::Long(long) => {
+                let (from, to) = whole_columns(long.from, long.to, shift);
+                let of_kind = |ns| if long.what.0 { [0, ns] } else { [ns, 0] };
+                pixels.each(from, to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
+            }
+        });
     }
 
     fn in_interrupt(&mut self, pixels: &Pixels, span: &CpuSpan, interrupt: Interrupt) {
