@@ -4,6 +4,7 @@
 
 import type { Answer } from './columns.js';
 import { BASELINE, type Row, STACKED, STATES, THREAD_ROW, TOP, frame, named } from './layout.js';
+import { eachShare, sharesOf } from './shares.js';
 import { grouped } from './time.js';
 import { stack } from './threads.js';
 
@@ -107,10 +108,13 @@ function addSpans(answer: Answer, pixels: number, tids: ReadonlySet<number>, sum
 
 function addMixed(answer: Answer, pixels: number, tids: ReadonlySet<number>, sums: readonly Float32Array[]): void {
   const mixed = answer.table('mixed');
-  const [places, columns] = [mixed.numbers('pixel'), STATES.map((state) => mixed.numbers(state))];
+  const [places, tidOf, shares] = [mixed.numbers('pixel'), mixed.numbers('tid'), sharesOf(answer)];
   for (let i = 0; i < mixed.rows; i++) {
     const x = places[i] ?? 0;
-    if (x >= pixels || !tids.has(mixed.number('tid', i) ?? -1)) continue;
-    sums.forEach((sum, state) => (sum[x] = (sum[x] ?? 0) + (columns[state]?.[i] ?? 0)));
+    if (x >= pixels || !tids.has(tidOf[i] ?? -1)) continue;
+    eachShare(shares, i, (state, share) => {
+      const sum = sums[state];
+      if (sum) sum[x] = (sum[x] ?? 0) + share;
+    });
   }
 }

@@ -6,6 +6,7 @@ import { Client, type Parameters, Refused } from './api.js';
 import type { App } from './app.js';
 import { type Answer, type Table, decode } from './columns.js';
 import { byId, clean, el } from './dom.js';
+import { pickShares } from './shares.js';
 import { duration } from './time.js';
 
 /** One answer of the file. Times in ns after the base. */
@@ -72,10 +73,10 @@ export function threadOrder(threads: Table, by: string, match: string): number[]
 /** Rows of all tables that are of these threads; those of `rows` in their order. */
 export function ofThreads(answer: Answer, tids: readonly number[]): Answer {
   const wanted = new Set(tids);
-  const picked = answer.tables().filter((table) => table.has('tid')).map((table) => {
+  const picked = answer.tables().filter((table) => table.has('tid')).flatMap((table) => {
     const rows = Array.from({ length: table.rows }, (_, row) => row).filter((row) => wanted.has(table.number('tid', row) ?? -1));
     if (table.name === 'rows') rows.sort((a, b) => tids.indexOf(table.number('tid', a) ?? -1) - tids.indexOf(table.number('tid', b) ?? -1));
-    return table.pick(rows);
+    return table.has('states') ? [table.pick(rows), pickShares(answer, rows)] : [table.pick(rows)];
   });
   return answer.derived({}, picked);
 }

@@ -6,6 +6,7 @@ import type { Answer, Table } from './columns.js';
 import { BASELINE, type Piece, type Row, STACKED, STATES, STATE_LOOKS, type State, THREAD_ROW, TOP, type Window, cellPiece, doubtfulPixels, doubts, dotted, holes, named, window } from './layout.js';
 import type { ColourName } from './palette.js';
 import { Losses, within } from './losses.js';
+import { shareColumns, sharesOf } from './shares.js';
 import { STEP_ROWS, type Steps, finished } from './steps.js';
 
 /** Rows of threads, from an answer to `states`. `detail` says what stands behind a name. */
@@ -22,8 +23,7 @@ export function* threadSteps(answer: Answer, pixels: number, detail: (tid: numbe
     rows.set(tid, { key: `tid${tid}`, title: named(all.text('name', i), tid), detail: detail(tid), tid, height: THREAD_ROW, pieces: [], late: [] });
   }
   const at = window(answer, pixels);
-  stateMixed(answer.table('mixed'), rows, pixels);
-  yield;
+  yield* stateMixed(answer, rows, pixels);
   yield* doubtfulPixels(answer, 'mixed', (i) => rows.get(answer.table('mixed').number('tid', i) ?? -1), at, [TOP, 18]);
   yield* stateSpans(answer, rows, at);
   yield* calls(answer, rows, at, pixels);
@@ -103,17 +103,23 @@ export function stack(row: Row, x0: number, x1: number, shares: readonly number[
   });
 }
 
-function stateMixed(mixed: Table, rows: Map<number, Row>, pixels: number): void {
+function* stateMixed(answer: Answer, rows: Map<number, Row>, pixels: number): Steps<void> {
+  const mixed = answer.table('mixed');
   const places = mixed.numbers('pixel');
-  const layers = STACKED.map((state) => ({ shares: mixed.numbers(state), fill: stackFill(state) ?? 'ink3' }));
+  const columns = yield* shareColumns(sharesOf(answer));
+  const layers = STACKED.flatMap((state) => {
+    const shares = columns.get(STATES.indexOf(state));
+    return shares ? [{ shares, fill: stackFill(state) ?? 'ink3' }] : [];
+  });
   const stack: Stack = { y: BASELINE, h: 18, isHanging: false, least: 0, layers };
-  const unknown = mixed.numbers('unknown');
+  const unknown = columns.get(STATES.indexOf('unknown')) ?? [];
   for (const [tid, list] of rowsBy(mixed.numbers('tid'), places)) {
     const row = rows.get(tid);
     if (!row) continue;
     row.pieces.push(cellPiece({ rows: list, pixels: places, stacks: [stack] }, pixels, row));
     dotted(row, list, places, unknown, [TOP, 18]);
   }
+  yield;
 }
 
 function* calls(answer: Answer, rows: Map<number, Row>, { from, scale }: Window, pixels: number): Steps<void> {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { type Answer, decode } from '../src/columns.js';
-import { STATES, type Row, pieceAt } from '../src/layout.js';
+import { type Row, pieceAt } from '../src/layout.js';
 import { cpuRows } from '../src/cpus.js';
 import { spanRows } from '../src/spans.js';
 import { threadRows } from '../src/threads.js';
@@ -31,7 +31,8 @@ function threads(spans: Columns, mixed: Columns): Row[] {
   const late = { tid: ['i32', []], from: ['i64', []], to: ['i64', []], state: ['u8', []] } as const;
   const calls = { ...late, name: ['text', []], value: ['i64', []], blocked: ['u8', []], open: ['u8', []], doubt: ['u16', []] } as const;
   const rows = { tid: ['i32', [7, 8]], name: ['text', [0, 0]], process: ['i32', [42, 42]], prio: ['i32', [120, 120]] } as const;
-  return threadRows(of({ rows, spans, mixed, late, calls, calls_mixed: none }), 100, () => '');
+  const shares = { share: ['f32', Array.from({ length: mixed['pixel']?.[1].length ?? 0 }, () => 1)] } as const;
+  return threadRows(of({ rows, spans, mixed, shares, late, calls, calls_mixed: none }), 100, () => '');
 }
 function spansOf(list: readonly { tid: number; from: bigint; to: bigint; state: number; cpu: number | null; doubt: number }[]): Columns {
   const column = <T>(of: (one: (typeof list)[number]) => T): T[] => list.map(of);
@@ -51,8 +52,7 @@ function spansOf(list: readonly { tid: number; from: bigint; to: bigint; state: 
   };
 }
 function mixedOf(tid: number, pixels: readonly number[], doubt: readonly number[]): Columns {
-  const shares = Object.fromEntries(STATES.map((state) => [state, ['f32', pixels.map(() => (state === 'running' ? 1 : 0))] as const]));
-  return { tid: ['i32', pixels.map(() => tid)], pixel: ['u32', pixels], state: ['u8', pixels.map(() => 1)], count: ['u32', pixels.map(() => 2)], doubt: ['u16', doubt], ...shares };
+  return { tid: ['i32', pixels.map(() => tid)], pixel: ['u32', pixels], state: ['u8', pixels.map(() => 1)], count: ['u32', pixels.map(() => 2)], doubt: ['u16', doubt], states: ['u16', pixels.map(() => 2)] };
 }
 
 test('losses that overlap are one hole, of the CPU, of all CPUs, or of a program', () => {

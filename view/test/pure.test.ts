@@ -8,7 +8,7 @@ import { address } from '../src/api.js';
 import { type Box, boxesOf } from '../src/cells.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
-import { type Row, STATES, pieceAt, rangeOf } from '../src/layout.js';
+import { type Row, pieceAt, rangeOf } from '../src/layout.js';
 import { hasKey } from '../src/flame.js';
 import { identity } from '../src/palette.js';
 import { spanName, spanRows } from '../src/spans.js';
@@ -155,13 +155,13 @@ test('rows of CPUs have threads, holes and doubts where they are', () => {
 
 test('rows of threads show height and reason, and shares add up', () => {
   const none = { tid: ['i32', []], pixel: ['u32', []], share: ['f32', []], count: ['u32', []] } as const;
-  const shares = Object.fromEntries(STATES.map((state) => [state, ['f32', [state === 'running' || state === 'preempted' ? 0.5 : 0]] as const]));
   const answer = decode(
     frame(
       {
         rows: { tid: ['i32', [7]], name: ['text', [0]], process: ['i32', [7]], prio: ['i32', [19]] },
         spans: { tid: ['i32', [7, 7]], from: ['i64', [0n, 500n]], to: ['i64', [500n, 990n]], state: ['u8', [2, 10]], cpu: ['u32', [1, null]], by: ['i32', [9, null]], by_name: ['text', [1, null]], letter: ['u8', [null, null]], call: ['text', [null, null]], open: ['u8', [0, 0]], doubt: ['u16', [0, 0]] },
-        mixed: { tid: ['i32', [7]], pixel: ['u32', [99]], state: ['u8', [1]], count: ['u32', [2]], doubt: ['u16', [0]], ...shares },
+        mixed: { tid: ['i32', [7]], pixel: ['u32', [99]], state: ['u8', [1]], count: ['u32', [2]], doubt: ['u16', [0]], states: ['u16', [0b110]] },
+        shares: { share: ['f32', [0.5, 0.5]] },
         late: { tid: ['i32', [7]], from: ['i64', [0n]], to: ['i64', [500n]], state: ['u8', [2]] },
         calls: { tid: ['i32', [7]], from: ['i64', [100n]], to: ['i64', [200n]], name: ['text', [2]], value: ['i64', [-11n]], blocked: ['u8', [0]], open: ['u8', [0]], doubt: ['u16', [0]] },
         calls_mixed: none,

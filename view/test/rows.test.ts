@@ -8,7 +8,6 @@ import { type Wake, arrowAt, arrowLines, wakes } from '../src/arrows.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
 import { type Member, foldedOf, groupRow, groupsOf, toggled } from '../src/groups.js';
-import { STATES } from '../src/layout.js';
 import { type Columns, frame } from './frame.js';
 
 const NO_LOSSES: Columns = { from: ['i64', []], to: ['i64', []], cpu: ['u32', []], records: ['u64', []], packets: ['u64', []], process: ['u32', []], count: ['u32', []] };
@@ -62,12 +61,11 @@ test('threads of one process stand where the first of them stood; one alone is n
 
 /** Thread 10 runs all the time; 11 runs for a half of pixel 0, is preempted in the rest of it, and blocked from then on. */
 function states(): ReturnType<typeof decode> {
-  const share: Partial<Record<string, number>> = { running: 0.5, preempted: 0.5 };
-  const shares = Object.fromEntries(STATES.map((state) => [state, ['f32', [share[state] ?? 0]] as const]));
   return decode(
     frame({
       spans: { tid: ['i32', [10, 11, 99]], from: ['i64', [-50n, 100n, 0n]], to: ['i64', [1000n, 1000n, 1000n]], state: ['u8', [1, 5, 1]] },
-      mixed: { tid: ['i32', [11]], pixel: ['u32', [0]], ...shares },
+      mixed: { tid: ['i32', [11]], pixel: ['u32', [0]], states: ['u16', [0b110]] },
+      shares: { share: ['f32', [0.5, 0.5]] },
     }),
   );
 }
@@ -86,7 +84,7 @@ test('a folded group is one row of the shares of its threads, and tells how many
 });
 
 test('threads that do not exist have no share', () => {
-  const answer = decode(frame({ spans: { tid: ['i32', [10, 11]], from: ['i64', [0n, 0n]], to: ['i64', [1000n, 1000n]], state: ['u8', [1, 10]] }, mixed: { tid: ['i32', []], pixel: ['u32', []], ...Object.fromEntries(STATES.map((state) => [state, ['f32', []] as const])) } }));
+  const answer = decode(frame({ spans: { tid: ['i32', [10, 11]], from: ['i64', [0n, 0n]], to: ['i64', [1000n, 1000n]], state: ['u8', [1, 10]] }, mixed: { tid: ['i32', []], pixel: ['u32', []], states: ['u16', []] }, shares: { share: ['f32', []] } }));
   const { pieces } = groupRow({ process: 10, tids: [10, 11] }, MEMBERS, { answer, pixels: 10 });
   assert.deepEqual(pieces.map(({ x0, x1, h, fill }) => [x0, x1, h, fill]), [[0, 10, 18, 'run']]);
 });

@@ -8,6 +8,8 @@ import { gzipSync } from 'node:zlib';
 import { Refused } from '../src/api.js';
 import { type Answer, decode } from '../src/columns.js';
 import { type Entry, SavedClient, SavedPage, finest, ofThreads, recordsFrom, threadOrder } from '../src/saved.js';
+import { eachShare, shareColumns, sharesOf } from '../src/shares.js';
+import { finished } from '../src/steps.js';
 import { frame } from './frame.js';
 
 const pack = (buffer: ArrayBuffer): string => gzipSync(Buffer.from(buffer)).toString('base64');
@@ -85,6 +87,21 @@ test('pictures have only the threads that are asked for', () => {
   const found = ofThreads(answer, [7, 5]);
   const column = (table: string, name: string): unknown => Array.from({ length: found.table(table).rows }, (_, row) => found.table(table).number(name, row));
   assert.deepEqual([column('rows', 'tid'), column('spans', 'state'), found.table('losses').rows], [[7, 5], [1, 2, 4], 1]);
+});
+
+test('pixels of several states keep their own shares when other threads are left out', () => {
+  const mixed = { tid: ['i32', [5, 6, 7]], pixel: ['u32', [1, 1, 2]], states: ['u16', [0b1, 0b1010, 0b10000000100]] } as const;
+  const answer = decode(frame({ mixed, shares: { share: ['f32', [1, 0.25, 0.75, 0.5, 0.5]] } }));
+  const found = ofThreads(answer, [7, 6]);
+  const shares = sharesOf(found);
+  const of = (row: number): [number, number][] => {
+    const all: [number, number][] = [];
+    eachShare(shares, row, (state, share) => all.push([state, share]));
+    return all;
+  };
+  assert.deepEqual([found.table('mixed').rows, of(0), of(1)], [2, [[1, 0.25], [3, 0.75]], [[2, 0.5], [10, 0.5]]]);
+  const columns = finished(shareColumns(sharesOf(answer)));
+  assert.deepEqual([...columns].map(([state, column]) => [state, ...column]), [[0, 1, 0, 0], [1, 0, 0.25, 0], [3, 0, 0.75, 0], [2, 0, 0, 0.5], [10, 0, 0, 0.5]]);
 });
 
 test('a saved page answers with what it has, and says what it has not', async () => {

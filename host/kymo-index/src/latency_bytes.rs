@@ -5,7 +5,7 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::{Begun, CallId, Interrupt, Name, Of, Request, SampleGroup, SampleSums};
 use kymo_histogram::NUMBERS;
 
-use crate::bits::{PutBits, TakeBits};
+use crate::bits::{BitPut, BitTake};
 use crate::latency_part::{CELLS, DensityCell, LISTED_MAX, LatencyPart, LatencySeries, PastSample};
 use crate::latency_samples::{TIME_MAX, put_sample, take_sample};
 use crate::picture::SHIFT_MAX;
@@ -92,7 +92,7 @@ fn list<'a, T>(take: &mut Take<'a>, mut one: impl FnMut(&mut Take<'a>) -> Option
 }
 
 /// Numbers that ascend, and how often each is there, at least once.
-fn put_counts(bits: &mut PutBits, list: impl Iterator<Item = (u64, u64)> + Clone, count: usize) {
+fn put_counts(bits: &mut BitPut, list: impl Iterator<Item = (u64, u64)> + Clone, count: usize) {
     let (mut last, mut gaps, mut counts) = (0u64, 0u64, 0u64);
     for (at, (number, times)) in list.clone().enumerate() {
         gaps = gaps.saturating_add(if at == 0 { 0 } else { number - last - 1 });
@@ -101,19 +101,19 @@ fn put_counts(bits: &mut PutBits, list: impl Iterator<Item = (u64, u64)> + Clone
     }
     let first = list.clone().next().map_or(0, |(number, _)| number);
     let (gap_order, count_order) = (bits.order(gaps, count), bits.order(counts, count));
-    bits.number(8, first);
+    bits.number(first, 8);
     last = first;
     for (at, (number, times)) in list.enumerate() {
         if at > 0 {
-            bits.number(gap_order, number - last - 1);
+            bits.number(number - last - 1, gap_order);
         }
-        bits.number(count_order, times - 1);
+        bits.number(times - 1, count_order);
         last = number;
     }
 }
 
 /// The same again: numbers are below `end`.
-fn take_counts(bits: &mut TakeBits<'_>, count: usize, end: u64, mut one: impl FnMut(u64, u64)) -> Option<()> {
+fn take_counts(bits: &mut BitTake<'_>, count: usize, end: u64, mut one: impl FnMut(u64, u64)) -> Option<()> {
     let (gap_order, count_order) = (bits.order()?, bits.order()?);
     let mut number = bits.number(8)?;
     for at in 0..count {
@@ -140,7 +140,7 @@ impl LatencyPart {
     }
 
     fn encode_sums(&self) -> Vec<u8> {
-        let (mut put, mut bits) = (Put::default(), PutBits::default());
+        let (mut put, mut bits) = (Put::default(), BitPut::default());
         put.signed(self.from);
         put.number(self.to.abs_diff(self.from));
         put.number(self.shift.into());
@@ -174,12 +174,12 @@ impl LatencyPart {
                 put_counts(&mut bits, buckets, of.sums.buckets.len());
             }
         }
-        put.0.append(&mut bits.finish());
+        bits.finish(&mut put.0);
         put.0
     }
 
     fn encode_cells(&self) -> Vec<u8> {
-        let (mut put, mut bits) = (Put::default(), PutBits::default());
+        let (mut put, mut bits) = (Put::default(), BitPut::default());
         let first = self.series.iter().flat_map(|of| &of.cells).map(|cell| cell.column).min().unwrap_or(0);
         put.signed(first);
         for of in &self.series {
@@ -189,7 +189,7 @@ impl LatencyPart {
                 put_counts(&mut bits, of.cells.iter().map(number), of.cells.len());
             }
         }
-        put.0.append(&mut bits.finish());
+        bits.finish(&mut put.0);
         put.0
     }
 
@@ -221,13 +221,13 @@ impl LatencyPart {
             counts.push(count);
             part.series.push(LatencySeries { sums, ..LatencySeries::new(group, of) });
         }
-        let mut bits = TakeBits::new(take.0);
+        let mut bits = BitTake::new(take.0);
         for (of, count) in part.series.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
             of.sums.buckets.reserve_exact(count);
             let buckets = &mut of.sums.buckets;
             take_counts(&mut bits, count, NUMBERS.into(), |bucket, count| buckets.push((bucket as u16, count)))?;
         }
-        (bits.is_empty() && part.series.is_sorted_by(|a, b| (a.group, a.of) < (b.group, b.of))).then_some(part)
+        (bits.is_at_end() && part.series.is_sorted_by(|a, b| (a.group, a.of) < (b.group, b.of))).then_some(part)
     }
 
     /// Takes its cells.
@@ -237,7 +237,7 @@ impl LatencyPart {
         let first = take.signed().filter(|first| (-column_end..column_end).contains(first))?;
         let end = column_end.abs_diff(first).saturating_mul(CELLS);
         let counts: Vec<usize> = self.series.iter().map(|_| count_of(&mut take, bytes.len())).collect::<Option<_>>()?;
-        let mut bits = TakeBits::new(take.0);
+        let mut bits = BitTake::new(take.0);
         for (of, count) in self.series.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
             if count > bits.left() {
                 return None;
@@ -249,7 +249,7 @@ impl LatencyPart {
                 cells.push(DensityCell { column, cell, count });
             })?;
         }
-        bits.is_empty().then_some(())
+        bits.is_at_end().then_some(())
     }
 }
 

@@ -7,7 +7,7 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::hash::Map;
 use kymo_analyze::{Context, Doubt, Name, Sample, Waker};
 
-use crate::bits::{PutBits, TakeBits};
+use crate::bits::{BitPut, BitTake};
 use crate::latency_part::{LONGEST_MAX, LatencyPart, longest_of};
 
 /// Times lie within this of 1970, so that neither lengths nor columns leave the numbers.
@@ -115,14 +115,6 @@ fn width(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63) as u64
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
 /// What the samples of a piece have in common, each once.
 struct Words {
     who: Vec<Who>,
@@ -170,25 +162,25 @@ impl Words {
     }
 
     /// Some samples, in the order in which they ended.
-    fn put_list(&self, bits: &mut PutBits, base: i64, list: &[Sample]) {
+    fn put_list(&self, bits: &mut BitPut, base: i64, list: &[Sample]) {
         let (first, last) = (list.first().map_or(0, |of| of.to), list.last().map_or(0, |of| of.to));
         let least = list.iter().map(|of| of.value_ns).min().unwrap_or(0);
         let above = list.iter().fold(0u64, |sum, of| sum.saturating_add(of.value_ns - least));
-        bits.number(ODD_ORDER, least);
-        bits.number(ODD_ORDER, zigzag(first.wrapping_sub(base)));
+        bits.number(least, ODD_ORDER);
+        bits.signed(first.wrapping_sub(base), ODD_ORDER);
         let (time_order, order) = (bits.order(last.abs_diff(first), list.len()), bits.order(above, list.len()));
         let mut before = first;
         for sample in list {
-            bits.number(time_order, sample.to.abs_diff(before));
+            bits.number(sample.to.abs_diff(before), time_order);
             before = sample.to;
-            bits.number(order, sample.value_ns - least);
+            bits.number(sample.value_ns - least, order);
             let length = sample.to.wrapping_sub(sample.from);
             let odd = length.wrapping_sub(sample.value_ns as i64);
             let is_odd = odd != 0 || sample.late_ns != 0;
             bits.bits(is_odd.into(), 1);
             if is_odd {
-                bits.number(ODD_ORDER, zigzag(odd));
-                bits.number(ODD_ORDER, sample.late_ns);
+                bits.signed(odd, ODD_ORDER);
+                bits.number(sample.late_ns, ODD_ORDER);
             }
             let who = self.who.binary_search(&Who::of(sample)).unwrap_or_default();
             bits.bits(who as u64, width(self.who.len()));
@@ -197,17 +189,17 @@ impl Words {
         }
     }
 
-    fn take_list(&self, bits: &mut TakeBits<'_>, base: i64, count: usize) -> Option<Vec<Sample>> {
+    fn take_list(&self, bits: &mut BitTake<'_>, base: i64, count: usize) -> Option<Vec<Sample>> {
         let mut list = Vec::with_capacity(count);
         let least = bits.number(ODD_ORDER)?;
-        let mut to = base.checked_add(unzigzag(bits.number(ODD_ORDER)?))?;
+        let mut to = base.checked_add(bits.signed(ODD_ORDER)?)?;
         let (time_order, order) = (bits.order()?, bits.order()?);
         for _ in 0..count {
             to = to.checked_add_unsigned(bits.number(time_order)?)?;
             let value_ns = least.checked_add(bits.number(order)?)?;
             let is_odd = bits.bits(1)? == 1;
             let (odd, late_ns) = match is_odd {
-                true => (unzigzag(bits.number(ODD_ORDER)?), bits.number(ODD_ORDER)?),
+                true => (bits.signed(ODD_ORDER)?, bits.number(ODD_ORDER)?),
                 false => (0, 0),
             };
             let from = to.checked_sub(odd)?.checked_sub_unsigned(value_ns)?;
@@ -224,7 +216,7 @@ impl LatencyPart {
     pub(crate) fn encode_longest(&self, most: usize) -> Vec<u8> {
         let kept = self.series.iter().map(|of| longest_of(&of.longest, most));
         let words = Words::of(kept.clone().flatten());
-        let (mut put, mut bits) = (Put::default(), PutBits::default());
+        let (mut put, mut bits) = (Put::default(), BitPut::default());
         put.signed(self.from);
         words.put(&mut put);
         for (of, kept) in self.series.iter().zip(kept) {
@@ -236,7 +228,7 @@ impl LatencyPart {
                 words.put_list(&mut bits, self.from, &list);
             }
         }
-        put.0.append(&mut bits.finish());
+        bits.finish(&mut put.0);
         put.0
     }
 
@@ -246,7 +238,7 @@ impl LatencyPart {
         let base = take.signed().filter(|base| *base == self.from)?;
         let words = Words::take(&mut take)?;
         let counts: Vec<u64> = self.series.iter().map(|_| take.number()).collect::<Option<_>>()?;
-        let mut bits = TakeBits::new(take.0);
+        let mut bits = BitTake::new(take.0);
         for (of, count) in self.series.iter_mut().zip(counts) {
             of.is_cut = count & 1 == 1;
             let count = usize::try_from(count >> 1).ok().filter(|count| *count <= LONGEST_MAX)?;
@@ -255,6 +247,6 @@ impl LatencyPart {
                 of.longest.sort_by_key(Sample::rank);
             }
         }
-        bits.is_empty().then_some(())
+        bits.is_at_end().then_some(())
     }
 }

@@ -28,8 +28,13 @@ mod measuring;
 mod open;
 mod painter;
 mod picture;
-mod picture_bytes;
 mod picture_head;
+mod picture_put;
+mod picture_row;
+mod picture_take;
+#[cfg(test)]
+mod picture_tests;
+mod picture_words;
 mod pictures;
 #[doc(hidden)]
 pub mod probe;
@@ -52,11 +57,10 @@ pub use latencies::{LatencyOf, LatencyStretch};
 pub use latency_head::LatencyPlace;
 pub use latency_part::{DensityCell, LatencyPart, LatencySeries, PastSample, Rank, cell_of, cell_range};
 pub use open::{Indexes, Named, TraceIndex};
-pub use picture::{
-    CPU_STATES, Cell, Cells, CpuPicture, EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, Row, Shown,
-    ThreadPicture, What,
-};
+pub use picture::{CPU_STATES, CpuPicture, LATE_NS, Last, Late, LongCall, LongInterrupt, ShownCall, ThreadPicture};
 pub use picture_head::PicturePlace;
+pub use picture_row::{Cell, Cells, EVER, Kind, Long, Part, Row, Shown, What};
+pub use picture_take::TakeThreads;
 pub use pictures::{Gallery, Stretch};
 pub use pyramid::{Cover, DamagedSums, Pyramid};
 pub use states::{Checkpoint, Spacing, States};

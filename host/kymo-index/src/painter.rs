@@ -8,9 +8,8 @@ use kymo_analyze::hash::Map;
 use kymo_analyze::shown::Calls;
 use kymo_analyze::{CallSpan, Context, CpuSpan, Doing, Doubt, InterruptSpan, ThreadSpan, Until};
 
-use crate::picture::{
-    EVER, Kind, LATE_NS, Last, Late, Long, LongCall, LongInterrupt, PartPicture, SHIFT_MAX, put_last,
-};
+use crate::picture::{LATE_NS, Last, Late, LongCall, LongInterrupt, PartPicture, SHIFT_MAX, ThreadPicture, put_last};
+use crate::picture_row::{EVER, Kind, Long};
 use crate::worker::Worker;
 
 /// Parts of a level that are one of the next.
@@ -18,7 +17,9 @@ pub(crate) const PICTURE_FAN_OUT: usize = 4;
 /// Columns of a part at least, where it is as long: at most twice as many, and one more.
 const COLUMNS_MIN: u64 = 32;
 /// What a part has at most. One with more has no picture: those of its own parts are used, or the records.
-const ITEMS_MAX: usize = 1 << 18;
+pub(crate) const ITEMS_MAX: usize = 1 << 18;
+/// Threads of pictures that are done with are kept at most.
+const SPARE_MAX: usize = 4096;
 /// Numbers of CPUs that are painted.
 const CPUS_MAX: u32 = 4096;
 
@@ -38,10 +39,22 @@ pub(crate) struct EndedSpans {
     pub idle: Vec<(u32, i64, Option<u32>)>,
 }
 
+impl EndedSpans {
+    /// Keeps the memory.
+    fn clear(&mut self) {
+        self.threads.clear();
+        self.cpus.clear();
+        self.interrupts.clear();
+        self.calls.clear();
+        self.frequency.clear();
+        self.idle.clear();
+    }
+}
+
 /// A part of a level that is painted, in the order of time.
 pub(crate) struct Painted {
     pub level: usize,
-    /// Bytes of threads and of CPUs, and the length of columns; `None`: there was too much.
+    /// Bytes of threads and of CPUs, and the length of columns; `None`: there was too much, or it is no picture.
     pub bytes: Option<([Vec<u8>; 2], u32)>,
 }
 
@@ -51,7 +64,11 @@ pub(crate) type Painter = Worker<EndedSpans, Painted>;
 /// Begins to paint.
 pub(crate) fn start(calls: Calls) -> std::io::Result<Painter> {
     let mut painting = Painting::new(calls);
-    Worker::start("kymo-painter", move |part, done| painting.part(part, done))
+    Worker::start("kymo-painter", move |mut part: EndedSpans, done| {
+        painting.part(&part, done);
+        part.clear();
+        part
+    })
 }
 
 /// What a CPU does, for as long as it is the same.
@@ -69,17 +86,19 @@ struct Painting {
     cpus: Vec<Cpu>,
     /// By level: parts that are not one of the next yet.
     levels: Vec<Vec<Option<PartPicture>>>,
+    /// Threads of pictures that are done with: their memory is used again.
+    spare: Vec<ThreadPicture>,
 }
 
 impl Painting {
     fn new(calls: Calls) -> Painting {
-        Painting { calls, last: Map::default(), cpus: Vec::new(), levels: Vec::new() }
+        Painting { calls, last: Map::default(), cpus: Vec::new(), levels: Vec::new(), spare: Vec::new() }
     }
 
-    fn part(&mut self, told: EndedSpans, done: &Sender<Painted>) {
-        let mut picture = Some(self.paint(&told)).filter(|picture| picture.items() <= ITEMS_MAX);
+    fn part(&mut self, told: &EndedSpans, done: &Sender<Painted>) {
+        let mut picture = Some(self.paint(told)).filter(|picture| picture.items() <= ITEMS_MAX);
         for level in 0.. {
-            let bytes = picture.as_ref().map(|picture| (picture.encode(), picture.shift));
+            let bytes = picture.as_ref().and_then(|picture| Some((picture.encode(&self.calls)?, picture.shift)));
             if done.send(Painted { level, bytes }).is_err() {
                 return;
             }
@@ -92,23 +111,32 @@ impl Painting {
                 return;
             }
             let parts: Option<Vec<PartPicture>> = std::mem::take(parts).into_iter().collect();
-            picture = parts.and_then(|parts| self.merged(&parts));
+            picture = parts.and_then(|parts| self.merged(parts));
         }
     }
 
-    fn merged(&self, parts: &[PartPicture]) -> Option<PartPicture> {
+    fn merged(&mut self, parts: Vec<PartPicture>) -> Option<PartPicture> {
         // A column of a longer part is as long as four of a shorter, so that their number does not grow.
         let shift = parts.iter().map(|part| part.shift).max()? + PICTURE_FAN_OUT.ilog2();
         if shift > SHIFT_MAX || parts.iter().map(PartPicture::items).sum::<usize>() > PICTURE_FAN_OUT * ITEMS_MAX {
             return None;
         }
-        Some(PartPicture::of(parts, shift, &self.calls)).filter(|picture| picture.items() <= ITEMS_MAX)
+        let mut picture = PartPicture { spare: std::mem::take(&mut self.spare), ..PartPicture::default() };
+        picture.fold(&parts, shift, &self.calls);
+        self.spare = std::mem::take(&mut picture.spare);
+        for mut of in parts.into_iter().flat_map(|part| part.threads).take(SPARE_MAX - self.spare.len().min(SPARE_MAX))
+        {
+            of.clear();
+            self.spare.push(of);
+        }
+        Some(picture).filter(|picture| picture.items() <= ITEMS_MAX)
     }
 
     fn paint(&mut self, told: &EndedSpans) -> PartPicture {
         let ns = told.to.abs_diff(told.from);
         let shift = (ns / COLUMNS_MIN).max(1).ilog2().min(SHIFT_MAX);
-        let mut picture = PartPicture { base: told.from, shift, ..PartPicture::default() };
+        let spare = std::mem::take(&mut self.spare);
+        let mut picture = PartPicture { base: told.from, shift, spare, ..PartPicture::default() };
         told.threads.iter().for_each(|span| self.thread(&mut picture, span));
         for call in &told.calls {
             let CallSpan { from, to, call: which, value, blocked, doubt, .. } = *call;
@@ -137,6 +165,7 @@ impl Painting {
             of.tail = self.cpus.get(of.cpu as usize).and_then(|cpu| cpu.run);
         }
         picture.finish();
+        self.spare = std::mem::take(&mut picture.spare);
         picture
     }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which pictures of parts a window is made of [spec/index.md 5.2].
 
+use kymo_analyze::shown::Calls;
+
 use crate::painter::PICTURE_FAN_OUT;
-use crate::picture::{CpuPicture, ThreadPicture};
-use crate::picture_bytes::{take_cpus, take_threads};
+use crate::picture::CpuPicture;
 use crate::picture_head::PicturePlace;
+use crate::picture_take::{TakeThreads, show_threads, take_cpus, take_threads};
 use crate::pyramid::{Cover, DamagedSums, Pyramid};
 
 /// A stretch of a window. `P`: where what it is made of is.
@@ -73,18 +75,19 @@ impl Pyramid {
         found
     }
 
-    /// Threads of a picture that are wanted.
+    /// Hands on the threads of a picture that are wanted, in columns of 2 to the power of `shift` ns.
     ///
     /// # Errors
-    /// It is damaged.
+    /// It is damaged: what was handed on is of no use.
     pub fn threads_of(
         &self,
         place: &PicturePlace,
-        is_wanted: impl Fn(i32) -> bool,
-    ) -> Result<Vec<ThreadPicture>, DamagedSums> {
+        shift: u32,
+        calls: &Calls,
+        to: &mut impl TakeThreads,
+    ) -> Result<(), DamagedSums> {
         let bytes = self.pieces.read(&place.threads).ok_or(DamagedSums)?;
-        let (shift, threads) = take_threads(&bytes, is_wanted).ok_or(DamagedSums)?;
-        if shift == place.shift { Ok(threads) } else { Err(DamagedSums) }
+        show_threads(&bytes, (place.shift, shift), calls, to).ok_or(DamagedSums)
     }
 
     /// CPUs of a picture.
@@ -100,7 +103,8 @@ impl Pyramid {
     /// Looks through all pictures.
     pub(crate) fn check_pictures(&self) -> Result<(), DamagedSums> {
         for place in self.pictures.0.iter().flatten().flatten() {
-            self.threads_of(place, |_| true)?;
+            let bytes = self.pieces.read(&place.threads).ok_or(DamagedSums)?;
+            take_threads(&bytes, |_| true).filter(|(shift, _)| *shift == place.shift).ok_or(DamagedSums)?;
             self.cpus_of(place)?;
         }
         Ok(())

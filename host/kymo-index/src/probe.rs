@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
 
+use kymo_analyze::Vocabulary;
 use kymo_analyze::compact::Take;
+use kymo_analyze::shown::Calls;
 use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 
@@ -11,6 +13,7 @@ use crate::head::IndexHead;
 use crate::latency_head::LatencyHead;
 use crate::latency_part::{LONGEST_MAX, LatencyPart, cell_range};
 use crate::picture::SHIFT_MAX;
+use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
 use crate::states;
 use crate::sums::PartSums;
@@ -18,7 +21,7 @@ use crate::sums::PartSums;
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 8 {
+    match kind % 10 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -26,6 +29,7 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
+        8 | 9 => picture(rest, kind % 10 == 8),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -63,6 +67,26 @@ fn listed_latencies(bytes: &[u8]) -> bool {
     let mut cells = sum.iter().flat_map(|sum| &sum.series).flat_map(|of| &of.cells);
     assert!(cells.all(|cell| cell_range(cell.cell).0 <= cell_range(cell.cell).1));
     is_taken
+}
+
+/// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.
+fn picture(bytes: &[u8], is_of_threads: bool) -> bool {
+    let calls = Calls::new(&Vocabulary::new());
+    if is_of_threads {
+        let Some((shift, threads)) = take_threads(bytes, |_| true) else { return false };
+        for of in threads {
+            of.row.replay(shift, shift + 3, &calls, |_| {});
+            of.each_call(shift + 3, |_| {});
+            of.each_late(&calls, |_| true, |_| {});
+        }
+        return true;
+    }
+    let Some((shift, cpus)) = take_cpus(bytes) else { return false };
+    for of in cpus {
+        of.row.replay(shift, shift + 3, &calls, |_| {});
+        of.interrupts.replay(shift, shift + 3, &calls, |_| {});
+    }
+    true
 }
 
 /// Takes bytes for a checkpoint of a trace, and reads on from there to the end; whether they were one.

@@ -198,7 +198,7 @@ impl Summing {
     /// A checkpoint was kept: a part is over.
     pub fn end_part(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
         self.first.push(std::mem::replace(&mut self.first_now, i64::MAX));
-        self.painter.give(std::mem::take(&mut self.told));
+        self.told = self.painter.give(std::mem::take(&mut self.told));
         self.measuring.end_part();
         for made in self.measuring.made() {
             self.latencies.add(made.level, latency_place(made, to)?);

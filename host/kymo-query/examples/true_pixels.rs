@@ -154,8 +154,18 @@ fn told(found: &Value, key: &str, row: i64, states: &[&str], chosen: &Chosen, ba
     let (rows, pixels) = (column("mixed", key)?, column("mixed", "pixel")?);
     let mixed = (0..rows.len()).find(|at| rows[*at] == row && pixels[*at] == chosen.pixel);
     if let Some(at) = mixed {
-        for (share, name) in shares.iter_mut().zip(states) {
-            *share = column("mixed", name)?[at].as_f64()?;
+        let Some(of) = column("mixed", "states") else {
+            for (share, name) in shares.iter_mut().zip(states) {
+                *share = column("mixed", name)?[at].as_f64()?;
+            }
+            return Some(shares);
+        };
+        // Those of one pixel behind those of the pixels before it.
+        let bits = |row: usize| of[row].as_u64().unwrap_or(0);
+        let first: usize = (0..at).map(|row| bits(row).count_ones() as usize).sum();
+        let own = shares.iter_mut().enumerate().filter(|(state, _)| bits(at) >> state & 1 != 0);
+        for ((_, share), place) in own.zip(first..) {
+            *share = column("shares", "share")?.get(place)?.as_f64()?;
         }
         return Some(shares);
     }

@@ -70,8 +70,8 @@ macro_rules! kinds {
 
             fn put(&self, to: &mut Vec<u8>) {
                 match self {
-                    $(Values::$kind(values) => values.iter().for_each(|value| to.extend(value.to_le_bytes())),)*
-                    Values::Text(values) => values.iter().for_each(|value| to.extend(value.to_le_bytes())),
+                    $(Values::$kind(values) => put_all(to, values, |value| value.to_le_bytes()),)*
+                    Values::Text(values) => put_all(to, values, |value| value.to_le_bytes()),
                 }
             }
 
@@ -110,6 +110,15 @@ kinds! {
     U8 u8, "u8", u8::MAX, |&value| or_null(value, u8::MAX);
     F64 f64, "f64", f64::NAN, |&value| Value::from(value);
     F32 f32, "f32", f32::NAN, |&value| Value::from(value);
+}
+
+/// In one go: the room is made once.
+fn put_all<T: Copy, const N: usize>(to: &mut Vec<u8>, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
+    let begin = to.len();
+    to.resize(begin + N * values.len(), 0);
+    for (into, value) in to[begin..].chunks_exact_mut(N).zip(values) {
+        into.copy_from_slice(&bytes(*value));
+    }
 }
 
 fn or_null<T: PartialEq + Into<Value>>(value: T, null: T) -> Value {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::Doubt;
-use kymo_index::Cell;
+use kymo_index::{Cell, Part};
 
 use crate::parameters::Window;
 
@@ -149,20 +149,40 @@ impl Pixels {
 }
 
 /// A pixel that is not within one stretch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mixed<const STATES: usize> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixed {
     /// Which.
     pub pixel: u32,
     /// The state with the most time; of equal ones the first.
     pub state: u8,
+    /// States that have a share of it, a bit each.
+    pub states: u16,
     /// The thread with the most time.
     pub tid: Option<i32>,
-    /// Shares of the pixel, by state.
-    pub shares: [f32; STATES],
     /// Stretches that touch it.
     pub count: u32,
     /// What is doubtful about them.
     pub doubt: Doubt,
+}
+
+/// All pixels of a row that are not within one stretch.
+#[derive(Clone, Debug, Default)]
+pub struct MixedPixels {
+    /// In the order of time.
+    pub list: Vec<Mixed>,
+    /// Of each of them the shares of its states, in their order: one pixel behind the other. None is 0.
+    pub shares: Vec<f32>,
+}
+
+impl MixedPixels {
+    /// With all shares of each pixel, by state.
+    pub fn by_state<const STATES: usize>(&self) -> impl Iterator<Item = (Mixed, [f32; STATES])> {
+        let mut rest = self.shares.iter();
+        self.list.iter().map(move |of| {
+            let has = |state: usize| of.states >> state & 1 != 0;
+            (*of, std::array::from_fn(|state| if has(state) { rest.next().copied().unwrap_or(0.0) } else { 0.0 }))
+        })
+    }
 }
 
 /// A stretch of a row.
@@ -183,7 +203,7 @@ pub struct Stretch {
 /// One row of pixels. Takes stretches in the order of time, which do not overlap.
 #[derive(Clone, Debug)]
 pub struct PixelRow<const STATES: usize> {
-    mixed: Vec<Mixed<STATES>>,
+    mixed: MixedPixels,
     open: Option<u32>,
     ns: [u64; STATES],
     by_tid: HashMap<i32, u64>,
@@ -193,7 +213,7 @@ pub struct PixelRow<const STATES: usize> {
 
 impl<const STATES: usize> Default for PixelRow<STATES> {
     fn default() -> Self {
-        let (mixed, by_tid) = (Vec::new(), HashMap::new());
+        let (mixed, by_tid) = (MixedPixels::default(), HashMap::new());
         PixelRow { mixed, open: None, ns: [0; STATES], by_tid, count: 0, doubt: Doubt::NONE }
     }
 }
@@ -220,28 +240,43 @@ impl<const STATES: usize> PixelRow<STATES> {
         first + u32::from(!begins) < last + u32::from(ends)
     }
 
+    fn add_part(&mut self, state: u8, tid: Option<i32>, ns: u64) {
+        if let Some(sum) = self.ns.get_mut(usize::from(state)) {
+            *sum = sum.saturating_add(ns);
+        }
+        if let Some(tid) = tid {
+            let sum = self.by_tid.entry(tid).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+
     fn part(&mut self, pixels: &Pixels, pixel: u32, ns: u64, stretch: &Stretch) {
-        if self.open != Some(pixel) {
-            self.close(pixels);
-            self.open = Some(pixel);
-        }
-        if let Some(sum) = self.ns.get_mut(usize::from(stretch.state)) {
-            *sum += ns;
-        }
-        if let Some(tid) = stretch.tid {
-            *self.by_tid.entry(tid).or_default() += ns;
-        }
+        self.begin(pixels, pixel);
+        self.add_part(stretch.state, stretch.tid, ns);
         self.count = self.count.saturating_add(1);
         self.doubt |= stretch.doubt;
     }
 
-    /// Takes a part of a column of the index.
-    pub fn column(&mut self, pixels: &Pixels, of: &Cell<STATES>) {
-        let Some(pixel) = pixels.of_column(of.from) else { return };
+    fn begin(&mut self, pixels: &Pixels, pixel: u32) {
         if self.open != Some(pixel) {
             self.close(pixels);
             self.open = Some(pixel);
         }
+    }
+
+    /// Takes a part of a stretch that lies in one pixel.
+    pub fn part_of_pixel(&mut self, pixels: &Pixels, of: &Part) {
+        let Some(pixel) = pixels.of_column(of.from) else { return };
+        self.begin(pixels, pixel);
+        self.add_part(of.state, of.tid, of.ns);
+        self.count = self.count.saturating_add(of.touches_behind(self.count));
+        self.doubt |= of.doubt;
+    }
+
+    /// Takes a column of the index.
+    pub fn column(&mut self, pixels: &Pixels, of: &Cell<STATES>) {
+        let Some(pixel) = pixels.of_column(of.from) else { return };
+        self.begin(pixels, pixel);
         for (sum, ns) in self.ns.iter_mut().zip(of.ns) {
             *sum = sum.saturating_add(ns);
         }
@@ -259,15 +294,22 @@ impl<const STATES: usize> PixelRow<STATES> {
         let ns = std::mem::replace(&mut self.ns, [0; STATES]);
         let most = ns.iter().copied().max().unwrap_or_default();
         let state = ns.iter().position(|sum| *sum == most).unwrap_or_default() as u8;
-        let tid = self.by_tid.iter().max_by_key(|(tid, ns)| (**ns, std::cmp::Reverse(**tid))).map(|(tid, _)| *tid);
-        self.by_tid.clear();
-        let shares = ns.map(|ns| (ns as f64 / whole) as f32);
+        let mut tid = None;
+        if !self.by_tid.is_empty() {
+            tid = self.by_tid.iter().max_by_key(|(tid, ns)| (**ns, std::cmp::Reverse(**tid))).map(|(tid, _)| *tid);
+            self.by_tid.clear();
+        }
+        let mut states = 0;
+        for (state, ns) in ns.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+            states |= 1 << state;
+            self.mixed.shares.push((*ns as f64 / whole) as f32);
+        }
         let (count, doubt) = (std::mem::take(&mut self.count), std::mem::take(&mut self.doubt));
-        self.mixed.push(Mixed { pixel, state, tid, shares, count, doubt });
+        self.mixed.list.push(Mixed { pixel, state, states, tid, count, doubt });
     }
 
     /// All pixels that are not within one stretch.
-    pub fn finish(mut self, pixels: &Pixels) -> Vec<Mixed<STATES>> {
+    pub fn finish(mut self, pixels: &Pixels) -> MixedPixels {
         self.close(pixels);
         self.mixed
     }
@@ -341,8 +383,10 @@ mod tests {
                 .map(|(from, to, state)| row.add(&pixels, &stretch(from, to, state)))
                 .to_vec();
         assert_eq!(added, [true, false, true, true, false, true, false]);
+        let mixed = row.finish(&pixels);
+        assert_eq!(mixed.shares, [0.5, 0.2, 0.3, 0.1, 0.9, 0.1, 0.9]);
         let mixed: Vec<_> =
-            row.finish(&pixels).into_iter().map(|of| (of.pixel, of.state, of.tid, of.shares, of.count)).collect();
+            mixed.by_state().map(|(of, shares)| (of.pixel, of.state, of.tid, shares, of.count)).collect();
         assert_eq!(
             mixed,
             [
@@ -370,18 +414,18 @@ mod tests {
                 at = to;
             }
             let state_at = |at: i64| states[(at - (from - 20)) as usize];
-            let mixed = row.finish(&pixels);
+            let mixed: Vec<(Mixed, [f32; 4])> = row.finish(&pixels).by_state().collect();
             for pixel in 0..pixels.count {
                 let (begin, end) = (pixels.edge(pixel), pixels.edge(pixel + 1));
                 if begin == end {
                     continue;
                 }
-                match mixed.iter().find(|mixed| mixed.pixel == pixel) {
-                    Some(found) => {
+                match mixed.iter().find(|(mixed, _)| mixed.pixel == pixel) {
+                    Some((_, shares)) => {
                         for state in 0..4u8 {
                             let ns = (begin..end).filter(|at| state_at(*at) == state).count() as f64;
                             let share = (ns / (end - begin) as f64) as f32;
-                            assert_eq!(found.shares[usize::from(state)], share);
+                            assert_eq!(shares[usize::from(state)], share);
                         }
                     }
                     None => {

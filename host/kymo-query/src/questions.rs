@@ -24,6 +24,7 @@ mod slices;
 mod states;
 mod statistics;
 mod summary;
+mod thread_row;
 mod threads;
 mod told;
 mod values;

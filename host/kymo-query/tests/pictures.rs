@@ -6,7 +6,7 @@ use crate::common;
 use crate::indexed;
 use crate::random_trace;
 
-use common::ask;
+use common::{ask, column, shares_of_threads};
 use indexed::{index, made, open, window};
 use kymo_index::FILE_NAME;
 use kymo_query::Opened;
@@ -22,6 +22,15 @@ fn without_threads_of_mixed(mut answer: Value) -> Value {
         answer["tables"][table].as_object_mut().unwrap().remove(column);
     }
     answer
+}
+
+/// Shares of a pixel are together 1, as exactly as they are told; none is there that is 0.
+fn shares_are_all_of_each_pixel(states: &Value) {
+    for shares in shares_of_threads(states) {
+        assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-6, "{shares:?}");
+    }
+    let shares = column(states, "shares", "share");
+    assert!(shares.iter().all(|share| share.as_f64().is_some_and(|share| share > 0.0)), "{shares:?}");
 }
 
 /// Windows of all lengths, some of which begin or end where the trace does. How many were made of records and of the
@@ -45,6 +54,9 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [[
             assert_eq!(expect["info"]["source"], "records");
             sources[number][usize::from(found["info"]["source"] == "index")] += 1;
             let is_cpus = question == "cpus";
+            if !is_cpus {
+                shares_are_all_of_each_pixel(&found);
+            }
             let [found, expect] = [found, expect].map(|of| if is_cpus { without_threads_of_mixed(of) } else { of });
             for (name, table) in expect["tables"].as_object().unwrap() {
                 let rows = |table: &Value| {

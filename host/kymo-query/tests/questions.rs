@@ -55,6 +55,26 @@ fn pixels_that_are_mixed_have_their_shares() {
 }
 
 #[test]
+fn shares_of_threads_are_those_that_there_are() {
+    let of = small().open();
+    // Thread 10 runs up to 400, is preempted up to 600 and runs again; 20 is woken at 300, runs from 400 on, and is
+    // blocked from 600 on.
+    let found = ask(&of, "states", "from=@0&to=@1000&pixels=2&tids=10,20");
+    let mixed = rows(&found, "mixed", &["tid", "pixel", "state", "states", "count"]);
+    let bits = |states: &[u32]| states.iter().fold(0, |bits, state| bits | 1 << state);
+    let expect = [
+        json!([10, 0, 1, bits(&[1, 2]), 2]),
+        json!([10, 1, 1, bits(&[1, 2]), 2]),
+        json!([20, 0, 0, bits(&[0, 1, 3]), 3]),
+        json!([20, 1, 7, bits(&[1, 7]), 2]),
+    ];
+    assert_eq!(mixed, expect.map(|row| row.as_array().unwrap().clone()));
+    let shares: Vec<f32> =
+        column(&found, "shares", "share").iter().map(|share| share.as_f64().unwrap() as f32).collect();
+    assert_eq!(shares, [0.8, 0.2, 0.8, 0.2, 0.6, 0.2, 0.2, 0.2, 0.8]);
+}
+
+#[test]
 fn threads_tell_why_they_did_not_run() {
     let of = small().open();
     let found = ask(&of, "states", "tids=20,10,30&pixels=1001&calls=1&late=100");

@@ -71,6 +71,14 @@ struct InPixel {
     count: u32,
 }
 
+/// A pixel of a CPU that is not within one stretch.
+struct MixedOfCpu {
+    cpu: u32,
+    of: Mixed,
+    /// By state.
+    shares: [f32; 3],
+}
+
 /// All of one CPU.
 #[derive(Default)]
 struct CpuRow {
@@ -141,11 +149,16 @@ impl CpuRow {
         self.flush(pixels);
         let CpuRow { row, spans, sums, .. } = self;
         of.row.replay(own, shift, states, |shown| match shown {
-            Shown::Part(part) => {
-                row.column(pixels, part);
-                for (sum, ns) in sums.iter_mut().zip(part.ns).filter(|_| pixels.of_column(part.from).is_some()) {
+            Shown::Cell(cell) => {
+                row.column(pixels, cell);
+                for (sum, ns) in sums.iter_mut().zip(cell.ns).filter(|_| pixels.of_column(cell.from).is_some()) {
                     *sum = sum.saturating_add(ns);
                 }
+            }
+            Shown::Part(part) => {
+                row.part_of_pixel(pixels, &part);
+                let sum = sums.get_mut(usize::from(part.state)).filter(|_| pixels.of_column(part.from).is_some());
+                sum.into_iter().for_each(|sum| *sum = sum.saturating_add(part.ns));
             }
             Shown::Long(long) => {
                 let span = current(long, begin);
@@ -161,17 +174,7 @@ impl CpuRow {
         });
         self.pending = of.tail.as_ref().map(|tail| current(tail, begin));
         self.at = self.pending.map(|pending| pending.to).or(self.at);
-        of.interrupts.replay(own, shift, states, |shown| match shown {
-            Shown::Part(part) => {
-                let Some(pixel) = pixels.of_column(part.from) else { return };
-                self.add_interrupt(pixel, part.ns, |before| part.touches_behind(before));
-            }
-            Shown::Long(long) => {
-                let (from, to) = whole_columns(long.from, long.to, shift);
-                let of_kind = |ns| if long.what.0 { [0, ns] } else { [ns, 0] };
-                pixels.each(from, to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
-            }
-        });
+        self.interrupts_of(pixels, states, (own, shift), of);
         for long in &of.long_interrupts {
             let of = Interrupted {
                 from: long.from,
@@ -187,6 +190,26 @@ impl CpuRow {
         self.longest_irq_ns = self.longest_irq_ns.max(of.longest_ns);
         of.frequency.iter().for_each(|(at, khz)| put(&mut self.frequency, pixels, *at, *khz));
         of.idle.iter().for_each(|(at, state)| put(&mut self.idle, pixels, *at, *state));
+    }
+
+    /// Time in interrupts of a part of the window.
+    fn interrupts_of(&mut self, pixels: &Pixels, states: &Calls, (own, shift): (u32, u32), of: &CpuPicture) {
+        of.interrupts.replay(own, shift, states, |shown| match shown {
+            Shown::Cell(cell) => {
+                let Some(pixel) = pixels.of_column(cell.from) else { return };
+                self.add_interrupt(pixel, cell.ns, |before| cell.touches_behind(before));
+            }
+            Shown::Part(part) => {
+                let Some(pixel) = pixels.of_column(part.from) else { return };
+                let ns = if part.state == 1 { [0, part.ns] } else { [part.ns, 0] };
+                self.add_interrupt(pixel, ns, |before| part.touches_behind(before));
+            }
+            Shown::Long(long) => {
+                let (from, to) = whole_columns(long.from, long.to, shift);
+                let of_kind = |ns| if long.what.0 { [0, ns] } else { [ns, 0] };
+                pixels.each(from, to, |pixel, ns| self.add_interrupt(pixel, of_kind(ns), |_| 1));
+            }
+        });
     }
 
     fn in_interrupt(&mut self, pixels: &Pixels, span: &CpuSpan, interrupt: Interrupt) {
@@ -433,10 +456,11 @@ fn tables(answer: &mut Answer, gather: Cpus<'_>) {
         rows.iter().flat_map(|(cpu, row)| row.spans.iter().map(|span| (*cpu, *span))).collect();
     let table = span_table(answer, &spans, &people, &pixels);
     answer.push(table);
-    let mixed: Vec<(u32, Mixed<3>)> = rows
-        .iter_mut()
-        .flat_map(|(cpu, row)| std::mem::take(&mut row.row).finish(&pixels).into_iter().map(|mixed| (*cpu, mixed)))
-        .collect();
+    let mut mixed = Vec::new();
+    for (cpu, row) in &mut rows {
+        let own = std::mem::take(&mut row.row).finish(&pixels);
+        mixed.extend(own.by_state().map(|(of, shares)| MixedOfCpu { cpu: *cpu, of, shares }));
+    }
     let table = mixed_table(answer, &mixed, &people, &pixels);
     answer.push(table);
     interrupt_tables(answer, &rows, &pixels);
@@ -474,23 +498,23 @@ fn span_table(answer: &mut Answer, spans: &[(u32, CurrentSpan)], people: &People
         .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
 }
 
-fn mixed_table(answer: &mut Answer, mixed: &[(u32, Mixed<3>)], people: &People, pixels: &Pixels) -> Table {
-    let person = |of: &Mixed<3>| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
-    let people: Vec<_> = mixed.iter().map(|(_, of)| person(of)).collect();
+fn mixed_table(answer: &mut Answer, mixed: &[MixedOfCpu], people: &People, pixels: &Pixels) -> Table {
+    let person = |of: &Mixed| people.at(of.tid?, pixels.edge(of.pixel + 1).saturating_sub(1));
+    let people: Vec<_> = mixed.iter().map(|mixed| person(&mixed.of)).collect();
     let names: Vec<_> =
         people.iter().map(|person| person.and_then(|person| answer.texts.name(person.name.as_str()))).collect();
     Table::new("mixed")
-        .column("cpu", mixed.iter().map(|(cpu, _)| *cpu))
-        .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
-        .column("state", mixed.iter().map(|(_, of)| of.state))
-        .column("tid", mixed.iter().map(|(_, of)| of.tid))
+        .column("cpu", mixed.iter().map(|mixed| mixed.cpu))
+        .column("pixel", mixed.iter().map(|mixed| mixed.of.pixel))
+        .column("state", mixed.iter().map(|mixed| mixed.of.state))
+        .column("tid", mixed.iter().map(|mixed| mixed.of.tid))
         .column("name", names)
         .column("process", people.iter().map(|person| person.and_then(|person| person.process)))
-        .column("thread", mixed.iter().map(|(_, of)| of.shares[2]))
-        .column("idle", mixed.iter().map(|(_, of)| of.shares[1]))
-        .column("unknown", mixed.iter().map(|(_, of)| of.shares[0]))
-        .column("count", mixed.iter().map(|(_, of)| of.count))
-        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)))
+        .column("thread", mixed.iter().map(|mixed| mixed.shares[2]))
+        .column("idle", mixed.iter().map(|mixed| mixed.shares[1]))
+        .column("unknown", mixed.iter().map(|mixed| mixed.shares[0]))
+        .column("count", mixed.iter().map(|mixed| mixed.of.count))
+        .column("doubt", mixed.iter().map(|mixed| doubt_bits(mixed.of.doubt)))
 }
 
 fn interrupt_tables(answer: &mut Answer, rows: &BTreeMap<u32, CpuRow>, pixels: &Pixels) {

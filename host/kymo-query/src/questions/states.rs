@@ -3,21 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{CallId, CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
+use kymo_analyze::{CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
 use kymo_feed::Visit;
 use kymo_index::{
-    DamagedSums, EVER, LATE_NS, Last, Late as LateWait, PartSums, PicturePlace, Pyramid, Shown, ThreadPicture,
+    DamagedSums, LATE_NS, Late as LateWait, Long, PartSums, PicturePlace, Pyramid, Shown, TakeThreads, ThreadPicture,
 };
 
 use super::begun::doubt_bits;
 use super::framed;
+use super::thread_row::{CallShown, InPixel, StateStretch, ThreadRow};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
-use crate::pixels::{Mixed, PixelRow, Pixels, Stretch};
+use crate::pixels::{Mixed, Pixels};
 use crate::walk::{Gather, Stop, TakePictures};
 
 /// Late waits that are listed at most.
@@ -25,27 +26,6 @@ const LATE_MAX: usize = 4096;
 
 /// Pixels of all rows at most.
 const CELLS_MAX: usize = 1 << 20;
-
-/// A stretch of a thread that is shown.
-#[derive(Clone, Copy, Debug)]
-struct StateStretch {
-    from: i64,
-    to: i64,
-    doing: Doing,
-    open: bool,
-    doubt: Doubt,
-}
-
-/// A system call that is shown.
-#[derive(Clone, Copy, Debug)]
-struct CallShown {
-    from: i64,
-    to: i64,
-    call: CallId,
-    value: Option<i64>,
-    blocked: bool,
-    doubt: Doubt,
-}
 
 /// A wait for a CPU that is long.
 #[derive(Clone, Copy, Debug)]
@@ -56,142 +36,14 @@ struct Late {
     state: u8,
 }
 
-/// Time in calls of one pixel.
-#[derive(Clone, Copy, Debug)]
-struct InPixel {
-    pixel: u32,
-    ns: u64,
-    count: u32,
-}
-
-/// All of one thread.
-#[derive(Default)]
-struct ThreadRow {
-    /// Up to when the row is filled, ns; none: there was no stretch yet.
-    at: Option<i64>,
-    /// What it did last.
-    last: Option<Doing>,
-    /// Since when nothing is known of it, or since when it is over, where that is so in front of the window, ns.
-    absent_since: Option<i64>,
-    row: PixelRow<11>,
-    spans: Vec<StateStretch>,
-    calls: Vec<CallShown>,
-    in_pixels: Vec<InPixel>,
-    /// Of pixels on a grid: the longest of those that end in each.
-    late: Vec<LateWait>,
-}
-
-impl ThreadRow {
-    fn add(&mut self, pixels: &Pixels, states: &Calls, shown: StateStretch) {
-        let at = self.filled(pixels);
-        if shown.from > at {
-            let is_absent = shown.doing == Doing::Forked || self.last == Some(Doing::Ended);
-            self.gap(pixels, at, shown.from, is_absent);
-        }
-        (self.at, self.last) = (Some(shown.to.max(at)), Some(shown.doing));
-        let state = states.state(&shown.doing);
-        let stretch = Stretch { from: shown.from, to: shown.to, state, tid: None, doubt: shown.doubt };
-        if self.row.add(pixels, &stretch) {
-            self.spans.push(shown);
-        }
-    }
-
-    /// What the trace knows of it in front of the window. It shows no stretch of which nothing is known, and none of a
-    /// thread that is over: the row fills these, from where they begin.
-    fn begin(&mut self, thread: Option<&Thread>, begin_of_trace: i64) {
-        self.absent_since = match thread {
-            None => Some(begin_of_trace),
-            Some(thread) if thread.doing == Doing::Unknown && thread.doubt.has(Doubt::START) => Some(begin_of_trace),
-            Some(thread) => matches!(thread.doing, Doing::Unknown | Doing::Ended).then_some(thread.since),
-        };
-        self.last = thread.map(|thread| thread.doing).filter(|doing| *doing == Doing::Ended);
-    }
-
-    fn filled(&self, pixels: &Pixels) -> i64 {
-        let from = pixels.window().from;
-        self.at.unwrap_or(self.absent_since.map_or(from, |since| since.min(from)))
-    }
-
-    /// Nothing is known, or there is no thread.
-    fn gap(&mut self, pixels: &Pixels, from: i64, to: i64, is_absent: bool) {
-        let doing = if is_absent { Doing::Ended } else { Doing::Unknown };
-        let state = if is_absent { doing::ABSENT } else { doing::UNKNOWN };
-        let stretch = Stretch { from, to, state, tid: None, doubt: Doubt::NONE };
-        if self.row.add(pixels, &stretch) {
-            self.spans.push(StateStretch { from, to, doing, open: false, doubt: Doubt::NONE });
-        }
-    }
-
-    fn call(&mut self, pixels: &Pixels, call: CallShown) {
-        if pixels.shows(call.to.abs_diff(call.from)) {
-            return self.calls.push(call);
-        }
-        pixels.each(call.from, call.to, |pixel, ns| match self.in_pixels.last_mut() {
-            Some(last) if last.pixel == pixel => {
-                last.ns += ns;
-                last.count = last.count.saturating_add(1);
-            }
-            _ => self.in_pixels.push(InPixel { pixel, ns, count: 1 }),
-        });
-    }
-
-    /// Takes what the index has of a part of the window.
-    fn picture(&mut self, pixels: &Pixels, states: &Calls, (own, shift): (u32, u32), of: &ThreadPicture) {
-        if let Some(born) = &of.row.born {
-            let begin = self.filled(pixels);
-            self.gap(pixels, begin, born.to, born.what == Doing::Ended);
-        }
-        let (row, spans) = (&mut self.row, &mut self.spans);
-        of.row.replay(own, shift, states, |shown| match shown {
-            Shown::Part(part) => row.column(pixels, part),
-            Shown::Long(long) if pixels.covers(long.from, long.to) => {
-                let (from, to, doing, doubt) = (long.from, long.to, long.what, long.doubt);
-                spans.push(StateStretch { from, to, doing, open: false, doubt });
-            }
-            Shown::Long(_) => {}
-        });
-        self.at = self.at.max(Some(of.end).filter(|end| *end > EVER));
-        self.last = Some(match of.last {
-            Last::Ended => Doing::Ended,
-            Last::Running => Doing::Running { cpu: 0 },
-            Last::Other => Doing::Unknown,
-        });
-    }
-
-    /// The same of calls.
-    fn calls(&mut self, pixels: &Pixels, shift: u32, of: &ThreadPicture) {
-        let (cells, longs) = of.calls_at(shift);
-        for cell in &cells.0 {
-            let (Some(pixel), ns) = (pixels.of_column(cell.from), cell.ns[0]) else { continue };
-            match self.in_pixels.last_mut() {
-                Some(last) if last.pixel == pixel => {
-                    last.ns = last.ns.saturating_add(ns);
-                    last.count = last.count.saturating_add(cell.touches_behind(last.count));
-                }
-                _ => self.in_pixels.push(InPixel { pixel, ns, count: cell.touches }),
-            }
-        }
-        for of in longs {
-            let (from, to, call, value) = (of.from, of.to, of.call, Some(of.value));
-            self.calls.push(CallShown { from, to, call, value, blocked: of.blocked, doubt: of.doubt });
-        }
-    }
-
-    /// Fills the row up to the end.
-    fn finish(&mut self, pixels: &Pixels) {
-        let (at, to) = (self.filled(pixels), pixels.window().to);
-        if at < to {
-            self.gap(pixels, at, to, matches!(self.last, Some(Doing::Ended | Doing::Running { .. })));
-        }
-    }
-}
-
 struct States<'o> {
     pyramid: Option<&'o Pyramid>,
     pixels: Pixels,
     states: Calls,
     begin_of_trace: i64,
     rows: BTreeMap<i32, ThreadRow>,
+    /// The row of the thread that the index tells of.
+    current: ThreadRow,
     people: People,
     with_calls: bool,
     late_ns: Option<u64>,
@@ -253,18 +105,47 @@ impl TakePictures for States<'_> {
 
     fn picture(&mut self, place: &PicturePlace) -> Result<(), DamagedSums> {
         let (pyramid, shift) = self.pyramid.zip(self.pixels.shift()).ok_or(DamagedSums)?;
-        for of in pyramid.threads_of(place, |tid| self.rows.contains_key(&tid))? {
-            let Some(row) = self.rows.get_mut(&of.tid) else { continue };
-            row.picture(&self.pixels, &self.states, (place.shift, shift), &of);
-            if self.with_calls {
-                row.calls(&self.pixels, shift, &of);
-            }
-            if let Some(late_ns) = self.late_ns {
-                let late = of.all_late(&self.states, |_| true).into_iter().filter(|late| late.ns() >= late_ns);
-                late.for_each(|late| late.put(&mut row.late, shift));
-            }
+        let calls = self.states;
+        pyramid.threads_of(place, shift, &calls, self)
+    }
+}
+
+impl TakeThreads for States<'_> {
+    fn wants(&self, tid: i32) -> bool {
+        self.rows.contains_key(&tid)
+    }
+
+    fn begin(&mut self, tid: i32) {
+        self.current = self.rows.get_mut(&tid).map(std::mem::take).unwrap_or_default();
+    }
+
+    fn born(&mut self, born: &Long<Doing>) {
+        self.current.born(&self.pixels, born);
+    }
+
+    #[inline]
+    fn shown(&mut self, shown: Shown<'_, Doing, 11>) {
+        self.current.shown(&self.pixels, shown);
+    }
+
+    fn end(&mut self, of: &ThreadPicture) {
+        let (mut row, shift) = (std::mem::take(&mut self.current), self.pixels.shift().unwrap_or_default());
+        row.end(of);
+        if self.with_calls {
+            row.calls(&self.pixels, shift, of);
         }
-        Ok(())
+        if let Some(late_ns) = self.late_ns {
+            of.each_late(
+                &self.states,
+                |_| true,
+                |late| {
+                    if late.ns() >= late_ns {
+                        late.put(&mut row.late, shift);
+                    }
+                },
+            );
+        }
+        self.rows.insert(of.tid, row);
     }
 }
 
@@ -285,12 +166,15 @@ impl Gather for States<'_> {
     }
 }
 
-/// Whether some were left out.
+/// Whether some were left out. Of equal ones the first stay.
 fn keep_longest(late: &mut Vec<Late>) -> bool {
-    let are_many = late.len() > LATE_MAX;
-    late.sort_by_key(|late| std::cmp::Reverse(late.to.abs_diff(late.from)));
+    if late.len() <= LATE_MAX {
+        return false;
+    }
+    let ns = |late: &Late| late.to.abs_diff(late.from);
+    late.select_nth_unstable_by_key(LATE_MAX, |late| (std::cmp::Reverse(ns(late)), late.to, late.tid));
     late.truncate(LATE_MAX);
-    are_many
+    true
 }
 
 /// Answers `states`.
@@ -317,6 +201,7 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
         states: Calls::new(&of.classes.vocabulary),
         begin_of_trace: of.base(),
         rows: tids.iter().map(|tid| (*tid, ThreadRow::default())).collect(),
+        current: ThreadRow::default(),
         people: People::default(),
         with_calls,
         late_ns,
@@ -349,12 +234,15 @@ fn tables(answer: &mut Answer, mut gather: States<'_>, tids: &[i32], of: &Opened
     let table = span_table(answer, &gather, tids, of);
     answer.push(table);
     let pixels = gather.pixels;
-    let take = |row: &mut ThreadRow| std::mem::take(&mut row.row).finish(&pixels);
-    let mut mixed: Vec<(i32, Mixed<11>)> = Vec::new();
+    let (mut mixed, mut shares): (Vec<(i32, Mixed)>, Vec<f32>) = (Vec::new(), Vec::new());
     for tid in tids {
-        mixed.extend(gather.rows.get_mut(tid).into_iter().flat_map(take).map(|of| (*tid, of)));
+        let Some(row) = gather.rows.get_mut(tid) else { continue };
+        let mut own = std::mem::take(&mut row.row).finish(&pixels);
+        mixed.extend(own.list.iter().map(|of| (*tid, *of)));
+        shares.append(&mut own.shares);
     }
     answer.push(mixed_table(&mixed));
+    answer.push(Table::new("shares").column("share", shares));
     for (tid, row) in tids.iter().filter_map(|tid| Some((*tid, gather.rows.get(tid)?))) {
         gather.late.extend(row.late.iter().map(|of| Late { tid, from: of.from, to: of.to, state: of.state }));
     }
@@ -411,17 +299,14 @@ fn span_table(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opene
         .column("doubt", spans.iter().map(|(_, span)| doubt_bits(span.doubt)))
 }
 
-fn mixed_table(mixed: &[(i32, Mixed<11>)]) -> Table {
-    let mut table = Table::new("mixed")
+fn mixed_table(mixed: &[(i32, Mixed)]) -> Table {
+    Table::new("mixed")
         .column("tid", mixed.iter().map(|(tid, _)| *tid))
         .column("pixel", mixed.iter().map(|(_, of)| of.pixel))
         .column("state", mixed.iter().map(|(_, of)| of.state))
+        .column("states", mixed.iter().map(|(_, of)| of.states))
         .column("count", mixed.iter().map(|(_, of)| of.count))
-        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)));
-    for (number, state) in STATES.into_iter().enumerate() {
-        table = table.column(state, mixed.iter().map(|(_, of)| of.shares[number]));
-    }
-    table
+        .column("doubt", mixed.iter().map(|(_, of)| doubt_bits(of.doubt)))
 }
 
 fn call_tables(answer: &mut Answer, gather: &States<'_>, tids: &[i32], of: &Opened) {

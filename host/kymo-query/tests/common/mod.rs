@@ -247,6 +247,20 @@ pub fn rows(answer: &Value, table: &str, names: &[&str]) -> Vec<Vec<Value>> {
     (0..count).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
 }
 
+/// Of each mixed pixel of threads its shares, by state [spec/view.md 4.6].
+#[track_caller]
+pub fn shares_of_threads(answer: &Value) -> Vec<Vec<f64>> {
+    let mut all = column(answer, "shares", "share").iter().map(|share| share.as_f64().unwrap());
+    let of_pixel = |states: &Value| {
+        let states = states.as_u64().unwrap();
+        assert_eq!(states >> 11, 0, "states that there are not");
+        (0..11).map(|state| if states >> state & 1 == 1 { all.next().unwrap() } else { 0.0 }).collect()
+    };
+    let found = column(answer, "mixed", "states").iter().map(of_pixel).collect();
+    assert_eq!(all.next(), None, "shares of no pixel");
+    found
+}
+
 /// Two CPUs, 0 to 1000 ns after 1000: `a` is preempted by `rt`, which an interrupt woke; `b` waits for a lock on CPU 1.
 pub fn small() -> Made {
     let mut made = Made::default();

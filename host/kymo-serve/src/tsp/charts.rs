@@ -82,8 +82,9 @@ pub fn usage_tree(asker: Asker<'_>, asked: &Asked) -> Result<Value, Failure> {
     Ok(tree(headers.map(|(name, kind)| header(name, kind)).to_vec(), entries))
 }
 
-/// Shares of each pixel in percent: of mixed pixels as they are told, of whole stretches 100.
-fn percent(reply: &Reply, range: &Range, (key, row): (&str, i64), state: i64, share: &str) -> Vec<f64> {
+/// The share of a state in each pixel in percent: of mixed pixels, whose shares these are, as it is told; of whole
+/// stretches 100.
+fn percent(reply: &Reply, shares: &[Vec<f64>], range: &Range, (key, row): (&str, i64), state: i64) -> Vec<f64> {
     let mut all = vec![0.0; range.pixels.max(0) as usize];
     let window = reply.window();
     let spans = reply.table("spans");
@@ -95,10 +96,10 @@ fn percent(reply: &Reply, range: &Range, (key, row): (&str, i64), state: i64, sh
         all.iter_mut().take(last).skip(first).for_each(|value| *value = 100.0);
     }
     let mixed = reply.table("mixed");
-    for at in (0..mixed.rows()).filter(|at| mixed.number(key, *at) == Some(row)) {
+    for (at, shares) in shares.iter().enumerate().filter(|(at, _)| mixed.number(key, *at) == Some(row)) {
         let pixel = mixed.number("pixel", at).and_then(|pixel| usize::try_from(pixel).ok());
         if let Some(value) = pixel.and_then(|pixel| all.get_mut(pixel)) {
-            *value = mixed.float(share, at).unwrap_or(0.0) * 100.0;
+            *value = shares.get(state as usize).copied().unwrap_or(0.0) * 100.0;
         }
     }
     all
@@ -127,9 +128,9 @@ pub fn usage(asker: Asker<'_>, asked: &Asked) -> Result<Value, Failure> {
     if items.contains(&ROOT) {
         let reply = asker.ask("cpus", &range.divided("pixels"))?;
         let mut sums = vec![0.0; range.pixels as usize];
-        let cpus = reply.table("rows");
+        let (cpus, parts) = (reply.table("rows"), reply.shares());
         for cpu in (0..cpus.rows()).filter_map(|at| cpus.number("cpu", at)) {
-            let shares = percent(&reply, &range, ("cpu", cpu), 2, "thread");
+            let shares = percent(&reply, &parts, &range, ("cpu", cpu), 2);
             sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
         }
         lines.push(series(ROOT, "all CPUs", "line", "%", &over_time(&reply, &range, &sums)));
@@ -137,11 +138,11 @@ pub fn usage(asker: Asker<'_>, asked: &Asked) -> Result<Value, Failure> {
     let mut tids = tids(asked)?;
     tids.truncate(SERIES_MAX);
     for reply in ask_states(asker, &range, &tids)? {
-        let rows = reply.table("rows");
+        let (rows, parts) = (reply.table("rows"), reply.shares());
         for at in 0..rows.rows() {
             let Some((tid, id)) = rows.number("tid", at).and_then(|tid| Some((tid, thread_id(tid)?))) else { continue };
             let name = format!("{} [{tid}]", rows.text("name", at).unwrap_or("?"));
-            let values = percent(&reply, &range, ("tid", tid), 1, "running");
+            let values = percent(&reply, &parts, &range, ("tid", tid), 1);
             lines.push(series(id, &name, "line", "%", &over_time(&reply, &range, &values)));
         }
     }

@@ -41,19 +41,6 @@ pub const THREAD_STATES: [Option<&str>; 11] = [
     Some("Stopped"),
     None,
 ];
-const SHARES: [&str; 11] = [
-    "unknown",
-    "running",
-    "preempted",
-    "woken",
-    "gave_way",
-    "lock",
-    "uninterruptible",
-    "waiting",
-    "sleeping",
-    "stopped",
-    "absent",
-];
 /// States of CPUs by number [spec/view.md 4.4].
 const CPU_STATES: [Option<&str>; 3] = [Some("Unknown"), Some("Idle"), Some("Running")];
 
@@ -139,7 +126,7 @@ pub fn thread_states(asker: Asker<'_>, asked: &Asked) -> Result<Value, Failure> 
             let by = table.text("by_name", at).map_or_else(String::new, |by| format!("by {by}"));
             if call.is_empty() { by } else { call.to_owned() }
         });
-        let mut pixels = mixed(&reply, &range, "tid", &SHARES);
+        let mut pixels = mixed(&reply, &range, "tid");
         for tid in &tids {
             let (own, parts) = (stretches.remove(tid), pixels.remove(tid).unwrap_or_default());
             if own.is_some() || !parts.is_empty() {
@@ -164,13 +151,12 @@ fn by_row(table: &Table<'_>, key: &str, label: impl Fn(&Table<'_>, usize) -> Str
 }
 
 /// Mixed pixels by the number of their row.
-fn mixed(reply: &Reply, range: &Range, key: &str, shares: &[&str]) -> BTreeMap<i64, Vec<MixedPixel>> {
+fn mixed(reply: &Reply, range: &Range, key: &str) -> BTreeMap<i64, Vec<MixedPixel>> {
     let (table, window) = (reply.table("mixed"), reply.window());
     let mut all: BTreeMap<i64, Vec<MixedPixel>> = BTreeMap::new();
-    for at in 0..table.rows() {
+    for (at, shares) in reply.shares().into_iter().enumerate() {
         let Some((row, pixel)) = table.number(key, at).zip(table.number("pixel", at)) else { continue };
         let (from, to) = (edge(window, range.pixels, pixel), edge(window, range.pixels, pixel + 1));
-        let shares = shares.iter().map(|name| table.float(name, at).unwrap_or(0.0)).collect();
         let count = table.number("count", at).unwrap_or(0);
         all.entry(row).or_default().push(MixedPixel { from, to, shares, count });
     }
@@ -257,7 +243,7 @@ pub fn cpu_states(asker: Asker<'_>, asked: &Asked) -> Result<Value, Failure> {
     let reply = asker.ask("cpus", &parameters)?;
     let mut stretches =
         by_row(&reply.table("spans"), "cpu", |table, at| table.text("name", at).unwrap_or_default().to_owned());
-    let mut pixels = mixed(&reply, &range, "cpu", &["unknown", "idle", "thread"]);
+    let mut pixels = mixed(&reply, &range, "cpu");
     let mut rows = Vec::new();
     for id in items {
         let (cpu, kind) = ((id - FIRST) / CPU_ROWS, (id - FIRST) % CPU_ROWS);

@@ -91,6 +91,20 @@ impl Reply {
         Table { base: self.base, columns: self.json["tables"][name].as_object() }
     }
 
+    /// Of each row of `mixed` its shares, by state: of threads they are in `shares`, of CPUs in columns.
+    pub fn shares(&self) -> Vec<Vec<f64>> {
+        let (mixed, shares) = (self.table("mixed"), self.table("shares"));
+        let names = self.info("states").as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut next = 0..shares.rows();
+        let mut share = |row: usize, (state, name): (usize, &Value)| match mixed.number("states", row) {
+            Some(states) if states >> state.min(63) & 1 == 0 => None,
+            Some(_) => shares.float("share", next.next()?),
+            None => mixed.float(name.as_str()?, row),
+        };
+        let mut of_row = |row| names.iter().enumerate().map(|state| share(row, state).unwrap_or(0.0)).collect();
+        (0..mixed.rows()).map(&mut of_row).collect()
+    }
+
     /// The names of the marks that are set in a value of `doubt`.
     pub fn doubts(&self, bits: i64) -> String {
         let names = self.info("doubts").as_array().map(Vec::as_slice).unwrap_or_default();
