@@ -13,15 +13,19 @@ from conftest import ROOT, WAKEUPS
 from kymotrace import command
 
 
+KNOWN = ("kymo sql trace", "kymo sql --lake lake", "kymo lake add trace --to lake", "kymo lake list lake")
+
+
 def commands() -> list[str]:
-    """Lines that begin with four spaces, a dollar sign and a space; `>` goes on with one."""
+    """Lines that begin with four spaces, a dollar sign and a space; `>` goes on with one. Those that need no more than
+    the traces: others start a session, or write to a store."""
     found: list[str] = []
     for line in (ROOT / "docs/sql.md").read_text().splitlines():
         if line.startswith("    $ "):
             found.append(line[6:])
         elif line.startswith("    > "):
             found[-1] += "\n" + line[6:]
-    return found
+    return [line for line in found if line.startswith(KNOWN)]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, steps: Path, kernel: Path) 
 
 
 def test_the_page_has_commands() -> None:
-    known = ("kymo sql trace", "kymo sql --lake lake", "kymo lake add trace --to lake", "kymo lake list lake")
-    assert len(commands()) > 18 and all(words.startswith(known) for words in commands())
+    assert len(commands()) > 18 and all(any(line.startswith(words) for line in commands()) for words in KNOWN)
 
 
 @pytest.mark.usefixtures("has_sql")

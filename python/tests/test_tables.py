@@ -196,6 +196,15 @@ def test_a_trace_goes_to_other_processes(trace: kymotrace.Trace) -> None:
     assert again.events("motor:step", limit=3).count() == 3
 
 
+def test_several_workers_read_what_one_reads(trace: kymotrace.Trace) -> None:
+    one, three = (kymotrace.open(trace.paths, workers=workers) for workers in (1, 3))
+    for table in ("motor:step", "records"):
+        assert three.table(table).arrow().equals(one.table(table).arrow())
+    assert pickle.loads(pickle.dumps(three)).events("motor:step").count() == one.events("motor:step").count()
+    with pytest.raises(ValueError, match="0 workers"):
+        kymotrace.open(trace.paths, workers=0)
+
+
 def test_names_of_a_program_are_no_html(trace: kymotrace.Trace) -> None:
     from kymotrace import html
 

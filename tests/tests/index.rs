@@ -13,8 +13,17 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// A checkpoint is at each 32,768 records.
-const PLAN: Plan =
-    Plan { seed: 3, cpus: 2, threads: 40, records: 150_000, packet: 700, lossy: 60, user: 20_000, begin: 1_000_000 };
+const PLAN: Plan = Plan {
+    seed: 3,
+    cpus: 2,
+    threads: 40,
+    records: 150_000,
+    packet: 700,
+    lossy: 60,
+    user: 20_000,
+    begin: 1_000_000,
+    devices: 0,
+};
 
 /// A trace of a machine that there is not.
 fn made(lab: &Lab, plan: &Plan) -> PathBuf {
