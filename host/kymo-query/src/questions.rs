@@ -63,7 +63,7 @@ macro_rules! questions {
 // A section of spec/view.md 4 each.
 questions! {
     "summary" "what is in the trace, and what was lost" ["limit"] summary::summary;
-    "places" "the three most telling places" ["from" "to" "spans"] places::places;
+    "places" "the three most telling places" ["from" "to" "span" "spans"] places::places;
     "overview" "records and losses over time" ["from" "to" "bins" "filter"] overview::overview;
     "cpus" "what each CPU did" ["from" "to" "pixels" "grid" "cpus"] cpus::cpus;
     "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;

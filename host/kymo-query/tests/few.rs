@@ -40,6 +40,7 @@ fn compare(random: &mut Random, plan: &Plan) -> u32 {
             same("flame", &format!("span={span}"), is_quick);
         }
         same("slices", "span=motor:step,motor:step&filter=axis>5", false);
+        same("places", "span=motor:step,motor:step", true);
         same("values", "field=motor:step.axis&bins=30", true);
         same("values", "field=sched_switch.next_prio&bins=30", true);
         same("values", "field=motor:step.axis&bins=30&filter=axis>2", false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The three most telling places of a trace [spec/view.md 4.2]: the longest of three kinds of latency.
 
-use kymo_analyze::{By, Key, Name, Sample, SampleGroup, Series, Sink, What};
+use kymo_analyze::{By, Key, Sample, SampleGroup, Series, Sink, What};
 use kymo_feed::Visit;
 
 use super::begun::{begin, doubt_bits};
@@ -164,13 +164,13 @@ impl<'o> Places<'o> {
         found.map(|place| self.with_thread(place, stop)).transpose()
     }
 
-    /// Records of spans alone do not tell what their thread was called.
+    /// Records of spans alone do not tell the priority of their thread.
     fn with_thread(&self, place: TellingPlace, stop: &Stop) -> Result<TellingPlace, Error> {
         let end = Window { from: place.sample.to, to: place.sample.to.saturating_add(1) };
         let walked = Walk::new(self.of, end).run(&mut NobodyLooks, stop)?;
         let thread = place.sample.tid.and_then(|tid| walked.state.thread(tid));
-        let (name, prio) = thread.map_or((Name::default(), None), |thread| (thread.name, thread.prio));
-        Ok(TellingPlace { sample: Sample { name, prio, ..place.sample }, ..place })
+        let prio = thread.and_then(|thread| thread.prio);
+        Ok(TellingPlace { sample: Sample { prio, ..place.sample }, ..place })
     }
 
     /// The longest of a pass over one kind.
@@ -193,7 +193,11 @@ impl<'o> Places<'o> {
 /// Parameters.
 pub fn places(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
-    let spans = if parameters.number("spans", 0..=1)? != Some(0) { pairs::spans(of) } else { Vec::new() };
+    let spans = match (parameters.number("spans", 0..=1)?, parameters.texts("span")) {
+        (Some(0), _) => Vec::new(),
+        (_, own) if own.is_empty() => pairs::spans(of),
+        (_, own) => own,
+    };
     let mut places = Places::new(of, Walk::new(of, window), spans);
     let mut list = Vec::new();
     for (what, title) in KINDS {
