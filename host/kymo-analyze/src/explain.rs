@@ -25,7 +25,7 @@ mod together;
 
 pub use decode::Flags;
 pub use errno::{errno, signal};
-pub use note::{Note, Value};
+pub use note::{AROUND_MAX, Note, Value};
 pub use pieces::{Referent, TextPiece};
 pub use question::Question;
 pub use scene::Scene;

@@ -11,7 +11,7 @@ use kymo_ctf::read::{Batch, Item, Reader, Record};
 
 use crate::classes::{Classes, clamp};
 use crate::moves::{LossAt, Move};
-use crate::walk::{Seen, Visit, Walker};
+use crate::walk::{Seen, Totals, Visit, Walker};
 
 /// Batches of items that are taken before another thread is started.
 const FEW: usize = 4;
@@ -28,6 +28,8 @@ struct Moves<'t> {
     kept: Batch<'t>,
     /// Of each record that is kept: the move that follows it.
     places: Vec<usize>,
+    /// Of all items.
+    totals: Totals,
 }
 
 impl Moves<'_> {
@@ -35,6 +37,7 @@ impl Moves<'_> {
         self.list.clear();
         self.kept.clear();
         self.places.clear();
+        self.totals = Totals::default();
     }
 }
 
@@ -44,6 +47,8 @@ struct Source<'r, 't, 'c> {
     classes: &'c Classes,
     /// By class: whether its records are looked at.
     is_kept: Vec<bool>,
+    /// When all records are, ns, with both ends.
+    kept_within: Vec<(i64, i64)>,
     /// By stream: whether the state knows of a record that was of no kernel, and of one that was.
     told: Vec<[bool; 2]>,
 }
@@ -61,7 +66,8 @@ impl<'t> Source<'_, 't, '_> {
             return true;
         };
         let of = self.classes.moved(&record);
-        if self.is_kept[self.classes.of_glance(&record)] {
+        to.totals.note(clamp(record.ns), true);
+        if self.is_kept[self.classes.of_glance(&record)] || is_within(&self.kept_within, record.ns) {
             self.reader.keep(&mut to.kept);
             to.places.push(to.list.len());
         }
@@ -75,6 +81,7 @@ impl<'t> Source<'_, 't, '_> {
     #[cold]
     fn loss(&mut self, stream: usize, to: &mut Moves<'t>) {
         if let Some(Item::Loss(loss)) = self.reader.current() {
+            to.totals.lost.add_loss(&loss);
             to.list.push((stream, Move::Loss(LossAt::of(&loss))));
         }
     }
@@ -105,9 +112,14 @@ impl<'t> Source<'_, 't, '_> {
     }
 }
 
+#[inline]
+fn is_within(stretches: &[(i64, i64)], ns: i128) -> bool {
+    stretches.iter().any(|(from, to)| (*from..=*to).contains(&clamp(ns)))
+}
+
 impl Walker<'_> {
     /// Moves the state by all that the reader has, as long as `goes_on` says so, which is asked every few thousand
-    /// items; keeps no totals. The visitor sees the records of classes that it looks at, all of them selected. `lost`
+    /// items. The visitor sees the records that it looks at, by class or by time, all of them selected. `lost`
     /// is told of losses. Whether it came to the end, or to where the visitor has enough. Uses another thread where
     /// there are many records.
     pub fn follow_while(
@@ -117,23 +129,39 @@ impl Walker<'_> {
         visit: &mut impl Visit,
         goes_on: &dyn Fn() -> bool,
     ) -> bool {
+        self.follow_until(reader, lost, visit, goes_on, true)
+    }
+
+    /// Takes all that the reader has, though the visitor may have enough.
+    pub(crate) fn follow(&mut self, reader: &mut Reader<'_>, visit: &mut impl Visit) {
+        self.follow_until(reader, &mut |_| (), visit, &|| true, false);
+    }
+
+    fn follow_until(
+        &mut self,
+        reader: &mut Reader<'_>,
+        lost: &mut dyn FnMut(&LossAt),
+        visit: &mut impl Visit,
+        goes_on: &dyn Fn() -> bool,
+        can_end: bool,
+    ) -> bool {
         let classes = self.classes;
         let is_kept = (0..classes.list.len()).map(|class| visit.looks_at(class)).collect();
-        let mut source = Source { reader, classes, is_kept, told: Vec::new() };
+        let mut source = Source { reader, classes, is_kept, kept_within: visit.looks_within(), told: Vec::new() };
         let mut moves = Moves::default();
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         for at in 0.. {
             let is_more = source.fill(&mut moves);
             self.take_all(&moves, lost, visit);
             moves.clear();
-            if !is_more || visit.is_enough() {
+            if !is_more || can_end && visit.is_enough() {
                 return true;
             }
             if !goes_on() {
                 return false;
             }
             if at == FEW && cpus > 1 {
-                if let Some(is_whole) = self.follow_beside(&mut source, lost, visit, goes_on) {
+                if let Some(is_whole) = self.follow_beside(&mut source, lost, visit, goes_on, can_end) {
                     return is_whole;
                 }
             }
@@ -148,6 +176,7 @@ impl Walker<'_> {
         lost: &mut dyn FnMut(&LossAt),
         visit: &mut impl Visit,
         goes_on: &dyn Fn() -> bool,
+        can_end: bool,
     ) -> Option<bool> {
         thread::scope(|scope| {
             let (full, batches) = sync_channel(QUEUE);
@@ -159,7 +188,7 @@ impl Walker<'_> {
                     return Some(false);
                 }
                 self.take_all(&batch, lost, visit);
-                if visit.is_enough() {
+                if can_end && visit.is_enough() {
                     break;
                 }
                 batch.clear();
@@ -172,6 +201,7 @@ impl Walker<'_> {
 
     #[inline]
     fn take_all(&mut self, moves: &Moves<'_>, lost: &mut dyn FnMut(&LossAt), visit: &mut impl Visit) {
+        self.totals.add(&moves.totals);
         let (mut at, mut places) = (0, moves.places.iter());
         moves.kept.for_each(|item| {
             let until = places.next().copied().unwrap_or(at);

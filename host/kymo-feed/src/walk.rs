@@ -49,10 +49,16 @@ impl Seen<'_, '_> {
 
 /// Who takes records beside spans.
 pub trait Visit: Sink {
-    /// Whether records of a class are looked at: it is the same during a walk. With few that are,
-    /// [`Walker::follow_while`] is the quicker way.
+    /// Whether records of a class are looked at: it is the same during a walk. Where few are, [`Walker::go`] is quicker,
+    /// and shows no others.
     fn looks_at(&self, _class: usize) -> bool {
         true
+    }
+
+    /// Stretches of time of which records of every class are looked at beside these, ns, with both ends. They are the
+    /// same during a walk, too.
+    fn looks_within(&self) -> Vec<(i64, i64)> {
+        Vec::new()
     }
 
     /// A record, before the state moves by it.
@@ -86,10 +92,19 @@ pub trait Choose {
 
     /// Records are missing.
     fn lost(&mut self, _loss: &Loss<'_>) {}
+
+    /// Every record is asked for, and none of them, nor a loss, need be shown to it.
+    fn is_all(&self) -> bool {
+        false
+    }
 }
 
 /// All of them.
-impl Choose for () {}
+impl Choose for () {
+    fn is_all(&self) -> bool {
+        true
+    }
+}
 
 /// What there was beside records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,9 +169,12 @@ impl<'c> Walker<'c> {
         (self.totals, self.losses_from) = (Totals::default(), from);
     }
 
-    /// Takes all that the reader has.
+    /// Takes all that the reader has: where all records are asked for, and few are looked at, on two threads.
     pub fn go(&mut self, reader: &mut Reader<'_>, choose: &mut impl Choose, visit: &mut impl Visit) {
         choose.begin(&self.state);
+        if choose.is_all() && (0..self.classes.list.len()).any(|class| !visit.looks_at(class)) {
+            return self.follow(reader, visit);
+        }
         while reader.pass().is_some() {
             self.step(reader, choose, visit);
         }
@@ -307,7 +325,20 @@ impl<'c> Walker<'c> {
 }
 
 impl Totals {
-    fn note(&mut self, time: i64, is_selected: bool) {
+    /// Adds those of another part.
+    pub(crate) fn add(&mut self, part: &Totals) {
+        let both = |a: Option<(i64, i64)>, b: Option<(i64, i64)>| match (a, b) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+        self.records += part.records;
+        self.selected += part.selected;
+        self.lost.add_all(&part.lost);
+        self.span = both(self.span, part.span);
+        self.selected_span = both(self.selected_span, part.selected_span);
+    }
+
+    pub(crate) fn note(&mut self, time: i64, is_selected: bool) {
         let wider = |span: Option<(i64, i64)>| {
             Some(span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))))
         };

@@ -25,11 +25,6 @@ impl Chosen {
         Ok(Self { filters, learn })
     }
 
-    /// All records are asked for.
-    pub fn is_all(&self) -> bool {
-        self.filters.is_empty()
-    }
-
     /// What is odd about the expressions themselves, for the user.
     pub fn notes(&self) -> Vec<String> {
         self.filters.notes()
@@ -63,5 +58,9 @@ impl Choose for Chosen {
     fn lost(&mut self, loss: &Loss<'_>) {
         self.filters.lost(loss);
         self.learn.iter_mut().for_each(|learn| learn.loss(loss));
+    }
+
+    fn is_all(&self) -> bool {
+        self.filters.is_empty()
     }
 }

@@ -18,9 +18,6 @@ use crate::walk::{LossLog, Stop};
 
 /// Columns that are read at most to find when an event was first and last.
 const COLUMNS_READ_MAX: usize = 256;
-/// Records between two questions whether somebody still waits.
-const LOOK_EVERY: u32 = 4096;
-
 /// What the indexes have beside the counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
@@ -212,10 +209,7 @@ impl<'o> Parts<'o> {
         let mut reader = range::reader(traces, indexes, from.map(i128::from), to.map(i128::from));
         let mut passed = 0u32;
         while let Some(next) = reader.pass() {
-            passed = passed.wrapping_add(1);
-            if passed % LOOK_EVERY == 0 {
-                stop.check()?;
-            }
+            stop.check_some(&mut passed)?;
             match next {
                 Passed::Record { event, cycles: at, .. } if cycles.contains(&at) => {
                     let of = &mut into.events[event];

@@ -3,7 +3,7 @@
 //! kymo-analyze takes them. Verbs walk a whole trace with it; questions only what is around [`around`].
 
 use kymo_analyze::cause::{Group, GroupFound};
-use kymo_analyze::explain::{INFERRED, Note, Question, Scene, Slice, WholeCause, together};
+use kymo_analyze::explain::{AROUND_MAX, INFERRED, Note, Question, Scene, Slice, WholeCause, together};
 use kymo_analyze::{CpuSpan, Event, Head, InterruptSpan, OffSpan, Sink, State, Thread, ThreadSpan, Threads, duration};
 use kymo_ctf::read::{Fields, Number, Value};
 use kymo_feed::{Classes, Payload, Seen, Visit};
@@ -82,7 +82,18 @@ impl<'o> Around<'o> {
         let from = begin.clamp(first, end);
         Window { from, to: behind.clamp(from, end) }
     }
+
+    /// The stretch around another one that has all records of its time line, where the index tells.
+    fn near(&self, (from, to): (i64, i64)) -> (i64, i64) {
+        self.pace.as_ref().map_or((i64::MIN, i64::MAX), |pace| {
+            (pace.before(from, NEAR_RECORDS).min(from), pace.behind(to, NEAR_RECORDS).max(to))
+        })
+    }
 }
+
+/// Records between a stretch and those that are certainly not kept of its time line. The pace knows them about, and
+/// counts those of the state dump, too.
+const NEAR_RECORDS: u64 = 16 * AROUND_MAX as u64;
 
 /// A scene, and from when to when it takes anything.
 struct KeptScene {
@@ -136,6 +147,16 @@ impl<'a, S: Symbolize> Keep<'a, S> {
         Keep { has_records: false, ..self }
     }
 
+    /// The same with no more records looked at for a time line than it can have.
+    #[must_use]
+    pub(crate) fn near(mut self, around: &Around<'_>) -> Keep<'a, S> {
+        for kept in &mut self.scenes {
+            let (from, to) = around.near(kept.scene.stretch());
+            kept.scene.only_near(from, to);
+        }
+        self
+    }
+
     /// What was kept, in the order in which it was given, and the functions of what was mapped.
     pub fn take(self) -> (Vec<Scene>, S) {
         (self.scenes.into_iter().map(|kept| kept.scene).collect(), self.known)
@@ -152,6 +173,17 @@ impl<S: Symbolize> Visit for Keep<'_, S> {
     /// Of what comes once there were too many stretches nothing is known.
     fn is_enough(&self) -> bool {
         !self.scenes.is_empty() && self.scenes.iter().all(|kept| kept.scene.full_from().is_some())
+    }
+
+    fn looks_at(&self, class: usize) -> bool {
+        let name = self.classes.list[class].name.as_str();
+        name == THREAD_STATE || self.known.learns_of(name)
+    }
+
+    /// Of the time line.
+    fn looks_within(&self) -> Vec<(i64, i64)> {
+        let near = self.scenes.iter().filter(|_| self.has_records);
+        near.map(|kept| kept.scene.wanted()).collect()
     }
 
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {

@@ -27,6 +27,7 @@ mod path;
 mod people;
 mod pixels;
 mod questions;
+mod record_columns;
 mod span;
 mod surroundings;
 mod symbolize;

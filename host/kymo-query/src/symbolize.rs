@@ -9,6 +9,11 @@ pub trait Symbolize: Symbols {
     /// Takes what a record says of the memory of a process.
     fn learn(&mut self, _record: &Record<'_>) {}
 
+    /// Whether records of an event say something of that.
+    fn learns_of(&self, _event: &str) -> bool {
+        false
+    }
+
     /// Where a function of the kernel begins, by its whole name.
     fn address_in_kernel(&self, _name: &str) -> Option<u64> {
         None
@@ -30,6 +35,10 @@ impl Symbolize for NoSymbols {}
 impl<S: Symbolize + ?Sized> Symbolize for Box<S> {
     fn learn(&mut self, record: &Record<'_>) {
         (**self).learn(record);
+    }
+
+    fn learns_of(&self, event: &str) -> bool {
+        (**self).learns_of(event)
     }
 
     fn address_in_kernel(&self, name: &str) -> Option<u64> {

@@ -23,6 +23,9 @@ pub use few::Few;
 /// Losses that an answer lists at most.
 pub(crate) const LOSSES_MAX: usize = 4096;
 
+/// Items between two questions whether somebody still waits.
+const LOOK_EVERY: u32 = 4096;
+
 /// Ends a question before it is answered; shared with who waits for the answer.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
@@ -41,6 +44,12 @@ impl Stop {
     /// An error where nobody wants it.
     pub fn check(&self) -> Result<(), Error> {
         if self.goes_on() { Ok(()) } else { Err(Error::Stopped) }
+    }
+
+    /// The same for each of many items, of which it counts the `passed` ones: it looks every few thousand.
+    pub(crate) fn check_some(&self, passed: &mut u32) -> Result<(), Error> {
+        *passed = passed.wrapping_add(1);
+        if *passed % LOOK_EVERY == 0 { self.check() } else { Ok(()) }
     }
 }
 
@@ -386,23 +395,26 @@ impl<'o> Walk<'o> {
     }
 }
 
-/// A reader of the records of a window, and the state in front of them. What reaches to an end of the trace is read as
-/// the verbs read a whole trace: with losses before the first record and behind the last.
+/// A reader of the records of a window, and the state in front of them.
 pub fn begin<'o>(of: &'o Opened, window: Window, stop: &Stop) -> Result<(Reader<'o>, Walker<'o>), Error> {
-    let from = (window.from > of.base()).then_some(window.from);
-    let is_cut = of.is_growing() || of.bounds.is_some_and(|(_, last)| window.to <= last);
-    let to = is_cut.then_some(window.to);
     let mut walker = Walker::new(&of.classes);
     // Of an empty window nothing is read.
-    if let Some(from) = from.filter(|_| !window.is_empty()) {
+    if window.from > of.base() && !window.is_empty() {
         let goes_on = || stop.goes_on();
-        let before = range::state_before_while(&of.traces, &of.classes, &of.indexes, from, &goes_on);
+        let before = range::state_before_while(&of.traces, &of.classes, &of.indexes, window.from, &goes_on);
         walker = before.ok_or(Error::Stopped)?;
-        walker.begin_range(from);
+        walker.begin_range(window.from);
     }
+    Ok((reader(of, window), walker))
+}
+
+/// A reader of the records of a window. What reaches to an end of the trace is read as the verbs read a whole trace: with
+/// losses before the first record and behind the last.
+pub fn reader(of: &Opened, window: Window) -> Reader<'_> {
+    let is_cut = of.is_growing() || of.bounds.is_some_and(|(_, last)| window.to <= last);
     let (from, to) = match window.is_empty() {
         true => (Some(window.from), Some(window.from)),
-        false => (from, to),
+        false => ((window.from > of.base()).then_some(window.from), is_cut.then_some(window.to)),
     };
-    Ok((range::reader(&of.traces, &of.indexes, from.map(i128::from), to.map(i128::from)), walker))
+    range::reader(&of.traces, &of.indexes, from.map(i128::from), to.map(i128::from))
 }

@@ -9,17 +9,22 @@ use kymo_feed::{Choose, Classes, LossAt, Seen, Visit, Walker};
 
 use crate::random_trace::{Plan, write};
 
-/// All that is told, and records of some classes.
+/// All that is told, and records of some classes, and of a stretch of time.
 #[derive(Default)]
-struct Told(Vec<String>, Vec<bool>);
+struct Told(Vec<String>, Vec<bool>, Option<(i64, i64)>);
 
 impl Visit for Told {
     fn looks_at(&self, class: usize) -> bool {
         self.1.get(class) == Some(&true)
     }
 
+    fn looks_within(&self) -> Vec<(i64, i64)> {
+        self.2.into_iter().collect()
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        if self.looks_at(seen.class) {
+        let is_within = self.2.is_some_and(|(from, to)| (from..=to).contains(&seen.head.time));
+        if is_within || self.looks_at(seen.class) {
             let Seen { record, class, head, is_selected } = seen;
             let (bits, fields, vtid) = (record.bits, &record.payload, record.vtid);
             let running = state.cpu(0).map(|cpu| cpu.current);
@@ -83,9 +88,12 @@ fn who_follows_is_told_what_who_looks_is_told() {
         let traces = [trace(records)];
         let classes = Classes::new(&traces);
         let looked: Vec<bool> = classes.list.iter().map(|class| names.contains(&&*class.name)).collect();
-        let told = || Told(Vec::new(), looked.clone());
+        let (mut bounds, mut walker) = (Walker::new(&classes), Walker::new(&classes));
+        bounds.go(&mut Reader::new(&traces), &mut (), &mut ());
+        let within = bounds.totals.span.map(|(first, last)| (first + (last - first) / 3, last - (last - first) / 3));
+        let told = || Told(Vec::new(), looked.clone(), within);
         let (mut told, mut followed) = (told(), told());
-        let (mut losses, mut walker) = (Losses::default(), Walker::new(&classes));
+        let mut losses = Losses::default();
         walker.go(&mut Reader::new(&traces), &mut losses, &mut told);
 
         let (mut lost, mut follower) = (Vec::new(), Walker::new(&classes));
@@ -97,6 +105,7 @@ fn who_follows_is_told_what_who_looks_is_told() {
             assert_eq!(a, b, "{records}: {at}");
         }
         assert_eq!((losses.0, walker.state.encode()), (lost, follower.state.encode()), "{records}");
+        assert_eq!((walker.totals, walker.totals), (follower.totals, bounds.totals), "{records}");
     }
 }
 

@@ -8,7 +8,7 @@ use crate::indexed::{index, made, open};
 use crate::random_trace::Plan;
 
 /// Records on each side that are read, where there are more in a second.
-const MOST: u64 = 1 << 17;
+const MOST: u64 = 1 << 16;
 
 fn number(answer: &Value, name: &str) -> i64 {
     answer["info"][name].as_i64().unwrap()

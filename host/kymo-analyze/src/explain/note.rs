@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::record::{Class, Head, Record, ValueKind};
 
 /// Records before the stretch that are kept, and as many behind it.
-const AROUND_MAX: usize = 256;
+pub const AROUND_MAX: usize = 256;
 /// Records of the stretch that are kept at its begin, and as many at its end.
 const INSIDE_MAX: usize = 20_000;
 /// Bytes of a text that are kept.

@@ -20,7 +20,8 @@ pub struct Scene {
     pub(super) evidence: Evidence,
     pub(super) notes: Notes,
     pub(super) cpus: Vec<CpuSpan>,
-    around_ns: i64,
+    /// When records are near enough to be kept, ns, with both ends.
+    wanted: (i64, i64),
 }
 
 impl Scene {
@@ -33,16 +34,31 @@ impl Scene {
             evidence: Evidence::new(from.saturating_sub(AROUND_NS), end, spans_max, machine),
             notes: Notes::default(),
             cpus: Vec::new(),
-            around_ns,
+            wanted: (from.saturating_sub(around_ns), to.saturating_add(around_ns)),
             question: Question { from, to, ..question },
         }
     }
 
-    /// Whether a record of that time is near enough to be kept.
+    /// What is asked about, ns.
+    pub fn stretch(&self) -> (i64, i64) {
+        (self.question.from, self.question.to)
+    }
+
+    /// When records are near enough to be kept, ns, with both ends.
+    pub fn wanted(&self) -> (i64, i64) {
+        self.wanted
+    }
+
+    /// Says that there are more records than are kept between `from` and the stretch, and between that and `to`: those
+    /// that are farther away are not wanted.
+    pub fn only_near(&mut self, from: i64, to: i64) {
+        self.wanted = (self.wanted.0.max(from), self.wanted.1.min(to));
+    }
+
+    /// Whether a record of that time is near enough.
     #[inline]
     pub fn wants(&self, time: i64) -> bool {
-        time >= self.question.from.saturating_sub(self.around_ns)
-            && time <= self.question.to.saturating_add(self.around_ns)
+        (self.wanted.0..=self.wanted.1).contains(&time)
     }
 
     /// Takes a record that it wants.

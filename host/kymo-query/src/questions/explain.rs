@@ -150,7 +150,8 @@ impl Place {
             return Err(Error::parameter("at", "it lies outside of the trace"));
         }
         let mut search = MomentSearch { at, tid: self.tid, cpu: self.cpu, of_thread: None, of_cpu: None };
-        let window = Around::new(of, self.lead).window((at, at));
+        // When what goes on then began is in the state in front of it.
+        let window = Window { from: at, ..Around::new(of, self.lead).window((at, at)) };
         Walk::new(of, window).until_last_record().run(&mut search, stop)?;
         let missing = |whose: String| Error::Trace {
             message: format!("nothing is known of {whose} at that moment"),
@@ -222,8 +223,9 @@ pub fn explain(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     let question = place.question(&mut notes, of, stop)?;
     let stretch = Window { from: question.from, to: question.to };
     let surroundings = Surroundings::of(&of.traces, of.symbols());
-    let mut keep = Keep::new([question], SPANS_KEPT, &of.classes, surroundings);
-    let read = Around::new(of, place.lead).window(stretch.pair());
+    let around = Around::new(of, place.lead);
+    let mut keep = Keep::new([question], SPANS_KEPT, &of.classes, surroundings).near(&around);
+    let read = around.window(stretch.pair());
     let walked = Walk::new(of, read).until_last_record().run(&mut keep, stop)?;
     let (scenes, known) = keep.take();
     let mut answer = begin("explain", of, stretch);

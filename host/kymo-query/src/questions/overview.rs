@@ -2,10 +2,9 @@
 //! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from
 //! the records.
 
-use std::ops::Range;
-
 use kymo_analyze::{Sink, State};
-use kymo_feed::{Missing, Seen, Visit, clamp};
+use kymo_ctf::read::{Clock, Item, Passed, Trace};
+use kymo_feed::{LossAt, Missing, Seen, Visit, clamp};
 
 use super::begun::begin;
 use crate::columns::{Answer, Lost, Table};
@@ -13,7 +12,8 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
-use crate::walk::{Gather, Stop, Walk};
+use crate::record_columns::RecordColumns;
+use crate::walk::{Gather, LossLog, Stop, Walk, reader};
 
 /// One bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,11 +30,23 @@ struct CountedBins {
     records: Vec<u64>,
 }
 
+impl CountedBins {
+    fn new(bins: Pixels) -> CountedBins {
+        CountedBins { bins, records: vec![0; bins.count() as usize] }
+    }
+
+    fn add(&mut self, time: i64) {
+        self.records[self.bins.of(time) as usize] += 1;
+    }
+}
+
 impl Sink for CountedBins {}
 
 impl Visit for CountedBins {
     fn record(&mut self, seen: &Seen<'_, '_>, _: &State) {
-        self.records[self.bins.of(seen.head.time) as usize] += u64::from(seen.is_selected);
+        if seen.is_selected {
+            self.add(seen.head.time);
+        }
     }
 }
 
@@ -43,50 +55,15 @@ impl Gather for CountedBins {}
 /// From the index: columns of the summary that is not finer than asked for by too much, several of which are one bin.
 /// `None` where all summaries are too coarse for the window, or there are several clocks.
 fn from_index(of: &Opened, window: Window, bins: u32) -> Option<Vec<Bin>> {
-    let (index, trace) = match (&of.indexes.whole()?[..], &of.traces[..]) {
-        ([index], [trace]) => (*index, trace),
-        _ => return None,
-    };
-    let [clock] = &trace.metadata.clocks[..] else { return None };
     let (_, whole_to) = of.whole();
     let whole_ns = whole_to.abs_diff(of.base()).max(1);
     let wanted = u128::from(bins) * u128::from(whole_ns) / u128::from(window.ns().max(1));
-    let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-    let level = index.level(wanted)?;
-    let (events, streams) = (trace.metadata.events.len(), trace.streams().count());
-    let summed = Summed { records: events..events + streams, lost: events + streams..events + 2 * streams };
-    let (level, summed) = match index.fine().filter(|_| level.columns() < wanted) {
-        Some(fine) => (fine, Summed { records: 0..1, lost: 1..2 }),
-        None => (level, summed),
+    let columns = RecordColumns::at_least(of, usize::try_from(wanted).unwrap_or(usize::MAX))?;
+    let bin = |column: usize| {
+        let (from, to) = (columns.begin(column), columns.end(column));
+        Bin { from, to, records: columns.records(column), lost: columns.lost(column), packets: None }
     };
-    let time = |cycles: u64| clamp(clock.nanoseconds(cycles));
-    let column = |column: usize| {
-        let (from, to) = level.times(column);
-        let (from, to) = (time(from), time(to));
-        let sum = |rows: &Range<usize>| {
-            rows.clone().map(|row| level.row(row).get(column).copied().unwrap_or(0)).fold(0, u64::saturating_add)
-        };
-        Bin { from, to, records: sum(&summed.records), lost: sum(&summed.lost), packets: None }
-    };
-    let first = first_column(level.columns(), |column| time(level.times(column).1) > window.from);
-    let behind = first_column(level.columns(), |column| time(level.times(column).0) >= window.to);
-    grouped(window, bins, (first..behind).map(column))
-}
-
-/// Rows of a summary.
-struct Summed {
-    records: Range<usize>,
-    lost: Range<usize>,
-}
-
-/// The first of so many columns for which something is true that is true of all behind it, too.
-fn first_column(columns: usize, is_true: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut to) = (0, columns);
-    while from < to {
-        let middle = from.midpoint(to);
-        if is_true(middle) { to = middle } else { from = middle + 1 }
-    }
-    from
+    grouped(window, bins, columns.within(window.from, window.to).map(bin))
 }
 
 /// Of a trace that is being written: from what was counted so far.
@@ -153,7 +130,7 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
         }
         None => {
             answer.set("source", "records");
-            from_records(walk, window, count, &mut answer, stop)?
+            from_records(of, walk, count, &mut answer, stop)?
         }
     };
     let table = Table::new("bins")
@@ -166,30 +143,55 @@ pub fn overview(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result
     Ok(answer)
 }
 
-fn from_records(
-    walk: Walk<'_>,
-    window: Window,
-    count: u32,
-    answer: &mut Answer,
-    stop: &Stop,
-) -> Result<Vec<Bin>, Error> {
+fn from_records(of: &Opened, walk: Walk<'_>, count: u32, answer: &mut Answer, stop: &Stop) -> Result<Vec<Bin>, Error> {
+    let window = walk.window();
     if window.is_empty() {
         return Ok(Vec::new());
     }
     let pixels = Pixels::new(window, count);
-    let mut counted = CountedBins { bins: pixels, records: vec![0; count as usize] };
-    let walked = walk.in_pixels(pixels).run(&mut counted, stop)?;
+    let (counted, losses) = match if walk.is_all() { count_times(of, pixels, stop)? } else { None } {
+        Some(counted) => counted,
+        None => {
+            let mut counted = CountedBins::new(pixels);
+            let walked = walk.in_pixels(pixels).run(&mut counted, stop)?;
+            answer.notes.extend(walked.notes);
+            (counted, walked.losses)
+        }
+    };
     let mut bins: Vec<Bin> = Vec::new();
     for (bin, records) in (0..count).zip(counted.records) {
         bins.push(Bin { from: pixels.edge(bin), to: pixels.edge(bin + 1), records, lost: 0, packets: Some(0) });
     }
     // A loss is where it ends, as in the index.
-    for loss in walked.losses.list() {
+    for loss in losses.list() {
         let bin = &mut bins[pixels.of(loss.all.to) as usize];
         bin.lost = bin.lost.saturating_add(loss.all.records);
         bin.packets = bin.packets.map(|packets| packets.saturating_add(loss.all.packets));
     }
-    answer.lost = walked.losses.sum();
-    answer.notes.extend(walked.notes);
+    answer.lost = losses.sum();
     Ok(bins)
+}
+
+/// Counts records of which nothing but the time is looked at: without a state. `None` where a trace has several clocks,
+/// so that it takes more to know the time.
+fn count_times(of: &Opened, pixels: Pixels, stop: &Stop) -> Result<Option<(CountedBins, LossLog)>, Error> {
+    let clock = |trace: &'_ Trace| match &trace.metadata.clocks[..] {
+        [clock] => Some(clock.clone()),
+        _ => None,
+    };
+    let Some(clocks) = of.traces.iter().map(clock).collect::<Option<Vec<Clock>>>() else { return Ok(None) };
+    let (mut counted, mut losses, mut passed) = (CountedBins::new(pixels), LossLog::default(), 0u32);
+    let mut reader = reader(of, pixels.window());
+    while let Some(next) = reader.pass() {
+        stop.check_some(&mut passed)?;
+        match next {
+            Passed::Record { trace, cycles, .. } => counted.add(clamp(clocks[trace].nanoseconds(cycles))),
+            Passed::Loss { .. } => {
+                if let Some(Item::Loss(loss)) = reader.current() {
+                    losses.take(&LossAt::of(&loss), Some(&pixels));
+                }
+            }
+        }
+    }
+    Ok(Some((counted, losses)))
 }

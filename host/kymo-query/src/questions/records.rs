@@ -15,9 +15,6 @@ use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::walk::{self, LossSpan, Stop};
 
-/// Items between two looks whether somebody still waits.
-const LOOK_EVERY: u32 = 1024;
-
 /// How far a search goes back at first, ns; then four times as far, again and again.
 const BACK_NS: u64 = 10_000_000;
 
@@ -69,10 +66,7 @@ fn read(of: &Opened, window: Window, texts: &[String], take: &mut dyn Take, stop
     filters.begin(&walker.state);
     let mut passed = 0u32;
     while let Some(item) = reader.next() {
-        passed = passed.wrapping_add(1);
-        if passed % LOOK_EVERY == 0 {
-            stop.check()?;
-        }
+        stop.check_some(&mut passed)?;
         match item {
             Item::Record(mut record) => {
                 if let Some(learn) = &mut learn {

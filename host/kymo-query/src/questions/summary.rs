@@ -22,9 +22,6 @@ use crate::walk::{self, LossLog, Stop};
 /// Rows of losses where a question does not say.
 const LOSSES: usize = 1000;
 
-/// Items between two looks whether somebody still waits.
-const LOOK_EVERY: u32 = 4096;
-
 /// What there is.
 #[derive(Default)]
 struct Counts {
@@ -79,16 +76,13 @@ fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
         Some(cover) => {
             let listed = cover.parts.iter().flat_map(|part| &part.losses);
             listed.for_each(|loss| log.take(loss, None));
-            walk::begin(of, Window { from: cover.records_from, to }, stop)?.0
+            walk::reader(of, Window { from: cover.records_from, to })
         }
         None => Reader::new(&of.traces),
     };
     let mut passed = 0u32;
     while let Some(item) = reader.pass() {
-        passed = passed.wrapping_add(1);
-        if passed % LOOK_EVERY == 0 {
-            stop.check()?;
-        }
+        stop.check_some(&mut passed)?;
         if let Passed::Loss { .. } = item {
             if let Some(Item::Loss(loss)) = reader.current() {
                 log.take(&LossAt::of(&loss), None);

@@ -12,7 +12,7 @@ use crate::parameters::{Parameters, Window};
 
 /// Records so long before and behind a stretch are read, but no more than about so many on each side: they say when
 /// timers were due, and who woke whom.
-pub const LEAD: (u64, u64) = (1_000_000_000, 1 << 17);
+pub const LEAD: (u64, u64) = (1_000_000_000, 1 << 16);
 
 /// Stretches of threads and CPUs that one question keeps: about 25 MB.
 pub const SPANS_KEPT: usize = SPANS_MAX / 4;

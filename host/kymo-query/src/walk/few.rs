@@ -12,9 +12,6 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
 
-/// Items between two questions whether somebody still waits.
-const LOOK_EVERY: u32 = 4096;
-
 /// Which records are looked at.
 pub struct Few {
     /// By class.
@@ -110,10 +107,7 @@ impl Walk<'_> {
         let mut losses = cover.parts.iter().flat_map(|part| &part.losses).copied().peekable();
         let mut passed = 0u32;
         while let Some(next) = reader.pass() {
-            passed = passed.wrapping_add(1);
-            if passed % LOOK_EVERY == 0 {
-                stop.check()?;
-            }
+            stop.check_some(&mut passed)?;
             let Passed::Record { trace, event, .. } = next else { continue };
             let class = of.classes.at(trace, event).filter(|class| few.is_wanted.get(*class) == Some(&true));
             let Some((class, Item::Record(record))) = class.zip(reader.current()) else { continue };

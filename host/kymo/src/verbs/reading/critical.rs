@@ -78,9 +78,15 @@ struct PathSearch {
     tids: Vec<(i32, bool)>,
     who: Who,
     latency: Latency,
+    /// By class: whether its records say who is whose child.
+    tells_of_children: Vec<bool>,
 }
 
 impl Visit for PathSearch {
+    fn looks_at(&self, class: usize) -> bool {
+        self.tells_of_children.get(class) == Some(&true)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, _state: &State) {
         self.latency.take(seen.is_selected);
         if seen.record.stream.starts_with("state_") {
@@ -183,7 +189,8 @@ fn find(
     let by = By { prio: true, ..By::default() };
     let latency = Latency::new(Options { what, worst_max: 1, by, ..Options::default() });
     let who = Who::new(input, &args.who, args.threads.thread.as_deref());
-    let mut search = PathSearch { tids: Vec::new(), who, latency };
+    let tells_of_children = classes.list.iter().map(|class| Who::learns_of(&class.name)).collect();
+    let mut search = PathSearch { tids: Vec::new(), who, latency, tells_of_children };
     let mut chosen = Chosen::new(&input.traces, &args.filters.filter)?;
     let (_, totals) = walk_in(input, classes, indexes, asked, &mut chosen, &mut search);
     chosen.conclude();

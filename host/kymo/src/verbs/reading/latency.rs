@@ -15,7 +15,7 @@ use kymo_analyze::usage::Choice;
 use kymo_analyze::{By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Latency, OffSpan, Options, Sink, State};
 use kymo_analyze::{Thread, ThreadSpan, Threads, Unmatched, What};
 use kymo_ctf::read::{Reader, Trace, Value};
-use kymo_feed::{LossAt, recorders};
+use kymo_feed::{Choose as _, LossAt, recorders};
 
 use kymo_index::range;
 use kymo_query::Spans;
@@ -42,6 +42,10 @@ struct LatencyPass<'v> {
 }
 
 impl Visit for LatencyPass<'_> {
+    fn looks_at(&self, class: usize) -> bool {
+        self.spans.classes().get(class) == Some(&true) || self.device_class == Some(class)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
         latency.take(seen.is_selected);

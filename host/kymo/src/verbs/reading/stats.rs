@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use kymo_analyze::{Class, Level, Sink, State, Stats};
 use kymo_ctf::read::Reader;
 
+use kymo_feed::Choose as _;
 use kymo_index::{Indexes, range};
 use kymo_query::{EventCounts, event_counts};
 

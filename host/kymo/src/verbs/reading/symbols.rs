@@ -292,6 +292,10 @@ impl kymo_query::Symbolize for Symbolizer {
         self.memory.learn(record);
     }
 
+    fn learns_of(&self, event: &str) -> bool {
+        Memory::learns_of(event)
+    }
+
     fn address_in_kernel(&self, name: &str) -> Option<u64> {
         self.kernel.as_ref().ok()?.address_of(name)
     }

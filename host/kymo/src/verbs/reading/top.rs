@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use kymo_analyze::usage::{Choice, Told, Usage, UsageScope};
 use kymo_analyze::{CallSpan, CpuSpan, Event, Head, InterruptSpan, Sink, State, Thread, ThreadSpan, Threads};
 use kymo_ctf::read::Reader;
-use kymo_feed::{Walker, is_by_writer};
+use kymo_feed::{Choose as _, Walker, is_by_writer};
 use kymo_index::{Indexes, Named, range};
 
 use super::analyze::choose::Chosen;

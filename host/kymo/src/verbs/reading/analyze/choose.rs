@@ -19,11 +19,6 @@ impl Chosen {
         Ok(Self(chosen))
     }
 
-    /// All records are asked for.
-    pub fn is_all(&self) -> bool {
-        self.0.is_all()
-    }
-
     /// Says on standard error what filters did not find.
     pub fn conclude(&self) {
         say(&self.0.conclude());
@@ -41,5 +36,9 @@ impl Choose for Chosen {
 
     fn lost(&mut self, loss: &Loss<'_>) {
         self.0.lost(loss);
+    }
+
+    fn is_all(&self) -> bool {
+        self.0.is_all()
     }
 }

@@ -251,9 +251,14 @@ impl Who {
         }
     }
 
+    /// Whether [`Who::dumped`] takes records of an event.
+    pub fn learns_of(event: &str) -> bool {
+        event == THREAD_STATE
+    }
+
     /// Takes a record of the state dump: who is whose child. A trace may begin when the command runs already.
     pub fn dumped(&mut self, event: &str, record: &Record<'_>) {
-        if event != THREAD_STATE {
+        if !Who::learns_of(event) {
             return;
         }
         let number = |name: &str| match record.payload.get(name) {

@@ -11,7 +11,7 @@ use kymo_analyze::{
     State, Thread, ThreadSpan, Threads, Until, What,
 };
 
-use kymo_feed::LossAt;
+use kymo_feed::{Choose as _, LossAt};
 
 use crate::verbs::analyze::choose::Chosen;
 use crate::verbs::analyze::feed::{Classes, Input, Seen, Totals, Visit};
@@ -76,12 +76,13 @@ struct QuestionSearch<'v> {
     starters: BTreeMap<u64, i32>,
     latency: Latency,
     spans: Spans<'v>,
+    /// By class: whether its records are of a span, or say who is whose child.
+    looked_at: Vec<bool>,
     nth: Option<u64>,
     /// The span of that number.
     found: Option<Sample>,
-    /// ns from the begin of the trace, or of its clock.
-    at: Option<When>,
-    first: Option<i64>,
+    /// The moment, ns.
+    at: Option<i64>,
     /// The stretches of the thread and of the CPU that the moment lies in.
     of_thread: Option<ThreadSpan>,
     /// How late the timer was that woke it.
@@ -101,6 +102,10 @@ pub fn question(
         ExplainRequest::Span { text, rank, nth } => (vec![What::Span], *rank, vec![text.clone()], *nth),
         ExplainRequest::At(_) | ExplainRequest::Stretch { .. } => (Vec::new(), 1, Vec::new(), None),
     };
+    let spans = Spans::new(&spans, &input.traces, &classes.vocabulary)?;
+    let is_of_span = |class: usize| spans.classes().get(class) == Some(&true);
+    let named = classes.list.iter().enumerate();
+    let looked_at = named.map(|(at, class)| is_of_span(at) || Who::learns_of(&class.name)).collect();
     let mut search = QuestionSearch {
         who: Who::new(input, scope.who, scope.thread),
         thread: scope.thread.map(str::to_owned),
@@ -114,11 +119,11 @@ pub fn question(
             by: By { prio: true, ..By::default() },
             ..Options::default()
         }),
-        spans: Spans::new(&spans, &input.traces, &classes.vocabulary)?,
+        spans,
+        looked_at,
         nth,
         found: None,
-        at: if let ExplainRequest::At(when) = asked { Some(from_begin(*when, input)?) } else { None },
-        first: None,
+        at: if let ExplainRequest::At(when) = asked { Some(moment_of(*when, input)?) } else { None },
         of_thread: None,
         late_ns: 0,
         of_cpu: None,
@@ -155,18 +160,13 @@ fn stretch(tid: i32, from: Option<When>, to: Option<When>, first: i64, last: i64
     Ok(Question::stretch(tid, from, to))
 }
 
-/// A time from an end that the pass does not know, as one of the trace's clock: it meets the first record only.
-fn from_begin(when: When, input: &Input) -> anyhow::Result<When> {
-    let is_known = match when {
-        When::At(_) => true,
-        When::Behind(_) => input.common().is_none(),
-        When::Before(_) => false,
-    };
-    if is_known {
-        return Ok(when);
+/// A time of the trace's clock, ns.
+fn moment_of(when: When, input: &Input) -> anyhow::Result<i64> {
+    if let When::At(at) = when {
+        return Ok(at);
     }
     let (first, last) = input.bounds(&input.indexes()).context("the trace has no records")?;
-    Ok(When::At(when.at(first, last)))
+    Ok(when.at(first, last))
 }
 
 fn worst(
@@ -257,11 +257,6 @@ impl QuestionSearch<'_> {
         }
     }
 
-    fn moment(&self) -> Option<i64> {
-        let first = self.first?;
-        Some(self.at?.at(first, first))
-    }
-
     /// Of a timer or a request, by whoever began it.
     fn is_wanted_by(&self, starter: Context, cpu: u32, threads: Threads<'_>) -> bool {
         self.is_wanted_cpu(cpu) && self.who.wants_by(thread_of(starter, threads))
@@ -276,8 +271,11 @@ fn thread_of(context: Context, threads: Threads<'_>) -> Option<&Thread> {
 }
 
 impl Visit for QuestionSearch<'_> {
+    fn looks_at(&self, class: usize) -> bool {
+        self.looked_at.get(class) == Some(&true)
+    }
+
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        self.first.get_or_insert(seen.head.time);
         self.latency.take(seen.is_selected);
         if seen.record.stream.starts_with("state_") {
             self.who.dumped(&seen.record.event.name, seen.record);
@@ -336,7 +334,7 @@ impl Sink for QuestionSearch<'_> {
         if self.thread.is_some() {
             self.meet(thread);
         }
-        if self.moment().is_some_and(|at| span.from <= at && span.to > at) {
+        if self.at.is_some_and(|at| span.from <= at && span.to > at) {
             self.of_thread = Some(*span);
             self.late_ns = Latency::late_ns(span, thread);
         }
@@ -346,7 +344,7 @@ impl Sink for QuestionSearch<'_> {
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
-        let is_now = self.moment().is_some_and(|at| span.from <= at && span.to > at);
+        let is_now = self.at.is_some_and(|at| span.from <= at && span.to > at);
         if is_now && self.cpu == Some(span.cpu) {
             self.of_cpu = Some(*span);
         }

@@ -55,14 +55,14 @@ impl Memory {
         }
     }
 
+    /// Whether records of an event say something.
+    pub fn learns_of(event: &str) -> bool {
+        lesson(event).is_some()
+    }
+
     fn take(&mut self, record: &Record<'_>) {
-        match record.event.name.as_str() {
-            MAP => self.map(record),
-            PROGRAM => self.program(record),
-            MODULE => self.module_of(record, "base"),
-            THREAD => self.group_of(record),
-            name if is_of_modules(name) => self.module_of(record, "baddr"),
-            _ => {}
+        if let Some(lesson) = lesson(&record.event.name) {
+            lesson(self, record);
         }
     }
 
@@ -222,6 +222,18 @@ impl Memory {
 }
 
 /// Whether records of an event tell of modules.
+/// What is learned from records of an event.
+fn lesson(event: &str) -> Option<fn(&mut Memory, &Record<'_>)> {
+    match event {
+        MAP => Some(Memory::map),
+        PROGRAM => Some(Memory::program),
+        MODULE => Some(|memory, record| memory.module_of(record, "base")),
+        THREAD => Some(Memory::group_of),
+        name if is_of_modules(name) => Some(|memory, record| memory.module_of(record, "baddr")),
+        _ => None,
+    }
+}
+
 fn is_of_modules(name: &str) -> bool {
     name == MODULE || LTTNG.contains(&name)
 }
