@@ -119,9 +119,9 @@ fn is_within(stretches: &[(i64, i64)], ns: i128) -> bool {
 
 impl Walker<'_> {
     /// Moves the state by all that the reader has, as long as `goes_on` says so, which is asked every few thousand
-    /// items. The visitor sees the records that it looks at, by class or by time, all of them selected. `lost`
-    /// is told of losses. Whether it came to the end, or to where the visitor has enough. Uses another thread where
-    /// there are many records.
+    /// items. The visitor sees the records that it looks at, by class or by time, all of them selected. `lost` is told
+    /// of losses. Whether it came to the end, or to where the visitor has enough. Uses another thread where there are
+    /// many records.
     pub fn follow_while(
         &mut self,
         reader: &mut Reader<'_>,

@@ -49,8 +49,8 @@ impl Seen<'_, '_> {
 
 /// Who takes records beside spans.
 pub trait Visit: Sink {
-    /// Whether records of a class are looked at: it is the same during a walk. Where few are, [`Walker::go`] is quicker,
-    /// and shows no others.
+    /// Whether records of a class are looked at: it is the same during a walk. Where few are, [`Walker::go`] is
+    /// quicker, and shows no others.
     fn looks_at(&self, _class: usize) -> bool {
         true
     }

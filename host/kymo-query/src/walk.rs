@@ -408,8 +408,8 @@ pub fn begin<'o>(of: &'o Opened, window: Window, stop: &Stop) -> Result<(Reader<
     Ok((reader(of, window), walker))
 }
 
-/// A reader of the records of a window. What reaches to an end of the trace is read as the verbs read a whole trace: with
-/// losses before the first record and behind the last.
+/// A reader of the records of a window. What reaches to an end of the trace is read as the verbs read a whole trace:
+/// with losses before the first record and behind the last.
 pub fn reader(of: &Opened, window: Window) -> Reader<'_> {
     let is_cut = of.is_growing() || of.bounds.is_some_and(|(_, last)| window.to <= last);
     let (from, to) = match window.is_empty() {
