@@ -28,6 +28,13 @@ pub struct Elsewhere {
     pub why: String,
 }
 
+impl Elsewhere {
+    /// Why it is not found, without its number: the same of all that are not found for the same reason.
+    pub fn reason(&self) -> &str {
+        self.why.strip_prefix(&format!("process {} ", self.pid)).unwrap_or(&self.why)
+    }
+}
+
 /// Why process `pid` does not come to sessions of `dirs`, and what to do; `None` where nothing speaks against it, or
 /// nothing can be seen of it.
 pub fn why_not_found(pid: u32, dirs: &[RuntimeDir]) -> Option<String> {

@@ -9,6 +9,7 @@ mod kernel;
 mod places;
 mod state;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kymo_abi::RingKind;
 use kymo_abi::desc::{Desc, EnumDesc, EventDesc, FieldType, Walk};
-use kymo_collect::{Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_users_dirs, running};
+use kymo_collect::{Elsewhere, Patterns, RunningProgram, RuntimeDir, elsewhere, near, other_users_dirs, running};
 use object::{Object as _, ObjectSection as _};
 use serde_json::{Value, json};
 
@@ -177,12 +178,33 @@ fn explain(programs: &[RunningProgram], names: &[String], args: &ListArgs, dirs:
 /// Programs with libkymo.so that are not found here.
 fn tell_elsewhere(programs: &[RunningProgram], dirs: &[RuntimeDir]) {
     let found = elsewhere(dirs, |pid| programs.iter().any(|program| program.pid == pid));
-    for process in found.iter().take(ELSEWHERE_SHOWN) {
-        eprintln!("kymo: {} has libkymo and is not listed: {}", process.comm, process.why);
+    elsewhere_lines(&found).iter().for_each(|line| eprintln!("kymo: {line}"));
+}
+
+/// What is said of them: of many with one name and one reason, the first.
+fn elsewhere_lines(found: &[Elsewhere]) -> Vec<String> {
+    let (mut groups, mut known): (Vec<(&Elsewhere, u64)>, HashMap<(&str, &str), usize>) = Default::default();
+    for process in found {
+        let group = *known.entry((&process.comm, process.reason())).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some((_, others)) => *others += 1,
+            None => groups.push((process, 0)),
+        }
     }
-    if found.len() > ELSEWHERE_SHOWN {
-        eprintln!("kymo: and {} more", plural((found.len() - ELSEWHERE_SHOWN) as u64, "such program"));
+    let line = |(first, others): &(&Elsewhere, u64)| {
+        let others = if *others > 0 {
+            format!("; the same of {} of that name", plural(*others, "other"))
+        } else {
+            String::new()
+        };
+        format!("{} has libkymo and is not listed: {}{others}", first.comm, first.why)
+    };
+    let mut lines: Vec<String> = groups.iter().take(ELSEWHERE_SHOWN).map(line).collect();
+    let left: u64 = groups.iter().skip(ELSEWHERE_SHOWN).map(|(_, others)| others + 1).sum();
+    if left > 0 {
+        lines.push(format!("and {} more", plural(left, "such program")));
     }
+    lines
 }
 
 fn print_events(found: &DescribedEvents) {
@@ -259,4 +281,27 @@ fn read_file(path: &Path) -> anyhow::Result<DescribedEvents> {
 /// Names of the events in a file.
 pub(super) fn events_in_file(path: &Path) -> anyhow::Result<Vec<String>> {
     Ok(read_file(path)?.events.iter().map(EventDesc::full_name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_with_one_reason_hides_no_other_program() {
+        let of = |pid: u32, comm: &str, why: &str| {
+            let (comm, why) = (comm.to_owned(), format!("process {pid} {why}"));
+            Elsewhere { pid, comm, why }
+        };
+        let mut found: Vec<Elsewhere> = (1..1000).map(|pid| of(pid, "worker", "looks in /a for sessions")).collect();
+        found.push(of(1000, "worker", "is in a container"));
+        found.push(of(1001, "robot", "looks in /a for sessions"));
+        let lines = elsewhere_lines(&found);
+        let worker = "worker has libkymo and is not listed: process";
+        assert_eq!(lines[0], format!("{worker} 1 looks in /a for sessions; the same of 998 others of that name"));
+        assert_eq!(lines[1], format!("{worker} 1000 is in a container"));
+        assert_eq!(lines[2..], ["robot has libkymo and is not listed: process 1001 looks in /a for sessions"]);
+        found.extend((0..5u32).map(|number| of(2000 + number, "other", &format!("is number {number}"))));
+        assert_eq!(elsewhere_lines(&found)[5..], ["and 3 such programs more"]);
+    }
 }
