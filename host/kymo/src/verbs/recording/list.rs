@@ -183,7 +183,8 @@ fn tell_elsewhere(programs: &[RunningProgram], dirs: &[RuntimeDir]) {
 
 /// What is said of them: of many with one name and one reason, the first.
 fn elsewhere_lines(found: &[Elsewhere]) -> Vec<String> {
-    let (mut groups, mut known): (Vec<(&Elsewhere, u64)>, HashMap<(&str, &str), usize>) = Default::default();
+    let mut groups: Vec<(&Elsewhere, u64)> = Vec::new();
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     for process in found {
         let group = *known.entry((&process.comm, process.reason())).or_insert(groups.len());
         match groups.get_mut(group) {
