@@ -18,6 +18,7 @@ use crate::walk::{LossLog, Stop};
 
 /// Columns that are read at most to find when an event was first and last.
 const COLUMNS_READ_MAX: usize = 256;
+
 /// What the indexes have beside the counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {

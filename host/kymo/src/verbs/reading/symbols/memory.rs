@@ -221,7 +221,6 @@ impl Memory {
     }
 }
 
-/// Whether records of an event tell of modules.
 /// What is learned from records of an event.
 fn lesson(event: &str) -> Option<fn(&mut Memory, &Record<'_>)> {
     match event {
@@ -234,6 +233,7 @@ fn lesson(event: &str) -> Option<fn(&mut Memory, &Record<'_>)> {
     }
 }
 
+/// Whether records of an event tell of modules.
 fn is_of_modules(name: &str) -> bool {
     name == MODULE || LTTNG.contains(&name)
 }
