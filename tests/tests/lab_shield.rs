@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! kymo shield: the command is alone, and the machine is as it was afterwards, also after SIGKILL. CPU 1 is shielded
-//! for moments only.
+//! for moments only, and every other program is kept off it: these tests run alone.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Mutex;
 
 use kymo_tests::{Lab, Outcome, skip};
 use rustix::process::Signal;
-
-/// One shield at a time: what a second one finds is what the first one changed.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn may_shield(name: &str) -> bool {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
@@ -49,8 +45,7 @@ fn the_command_is_alone_and_everything_comes_back() {
     if !may_shield("the_command_is_alone_and_everything_comes_back") {
         return;
     }
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
-    let lab = Lab::new("shield");
+    let lab = Lab::alone("shield");
     let before = settings();
     let other = lab.spawn("sleep", &["60"]);
     let of_other = allowed(other.pid());
@@ -83,8 +78,7 @@ fn what_a_killed_kymo_left_is_taken_back() {
     if !may_shield("what_a_killed_kymo_left_is_taken_back") {
         return;
     }
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
-    let lab = Lab::new("shield_killed");
+    let lab = Lab::alone("shield_killed");
     let before = settings();
     let other = lab.spawn("sleep", &["60"]);
     let of_other = allowed(other.pid());
@@ -107,8 +101,7 @@ fn what_a_killed_kymo_left_is_taken_back() {
 
 #[test]
 fn a_shield_that_cannot_be_is_refused_before_anything_changes() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
-    let lab = Lab::new("shield_refused");
+    let lab = Lab::alone("shield_refused");
     let before = settings();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").expect("CPUs");
     if rustix::process::geteuid().is_root() {
