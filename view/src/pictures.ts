@@ -22,14 +22,16 @@ const LATE_NS = 1_000_000;
 /** Records that are read at most for spans that nobody chose. */
 const SPAN_RECORDS = 2_000_000;
 
-/** Layout takes so much of a frame, ms. */
+/** Layout takes so much of a frame, ms: while a picture is moved, and while there is none to be moved. */
 const LAYOUT_MS = 2;
+const FIRST_LAYOUT_MS = 40;
 
 /** A stretch that is followed is read from so long before it on, to find spans that began earlier, ns. */
 const SPAN_LEAD_NS = 500_000_000;
 
 export const SECTIONS = ['cpus', 'threads', 'spans'] as const;
 export type Which = (typeof SECTIONS)[number];
+const ASKED_IN_ORDER: readonly Which[] = ['threads', 'cpus', 'spans'];
 
 export interface Section {
   title: string;
@@ -96,7 +98,8 @@ export class Pictures {
   /** All of the window. */
   async load(): Promise<void> {
     const at = this.asked();
-    await Promise.all(SECTIONS.map((which) => this.whole(which, at)));
+    // Threads take two questions, one after the other: the first of them before all others.
+    await Promise.all(ASKED_IN_ORDER.map((which) => this.whole(which, at)));
   }
 
   private asked(): Asked {
@@ -175,11 +178,12 @@ export class Pictures {
     if (listed) ({ details: this.details, members: this.members } = listed);
     const steps = this.pictureOf(which, answer, at.pixels);
     if (this.app.isFollowing) return finished(steps);
+    const most_ms = this.sections[which].picture ? LAYOUT_MS : FIRST_LAYOUT_MS;
     const goOn = async (): Promise<boolean> => {
       await turns.take();
       return this.newest === at;
     };
-    const picture = await inParts(steps, { goOn, clock: () => performance.now(), most_ms: LAYOUT_MS });
+    const picture = await inParts(steps, { goOn, clock: () => performance.now(), most_ms });
     // Its rows are put in their places in a frame of its own.
     return picture && (await goOn()) ? picture : null;
   }

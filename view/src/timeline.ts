@@ -20,10 +20,11 @@ import { type View, around, moved, zoomed } from './view.js';
 const LABELS = 208;
 const SECTION = 20;
 /** Rows are drawn anew for so long in a frame, ms: what is left comes with the next one. Of a trace that is being written
- * each picture is new, and is wanted at once. */
+ * each picture is new, and is wanted at once; and as long as there is none, nothing moves that could be held up. */
 const MOVING_MS = 2;
 const STANDING_MS = 5;
 const FOLLOWING_MS = 12;
+const FIRST_MS = 40;
 /** A window that did not move for so long stands still: all rows are drawn as sharp as they can be, ms. */
 const STILL_MS = 120;
 
@@ -58,6 +59,8 @@ export class Timeline implements Part {
   private readonly draw = onFrame((frame) => this.paint(frame));
   private readonly drawStill = later(STILL_MS, this.draw);
   private movedAt = -Infinity;
+  /** Sections of which no row was drawn yet. */
+  private readonly undrawn = new Set<Which>(SECTIONS);
   /** Of the box. To ask the browser for it makes it lay out the page at once. */
   private size: { width: number; height: number } | null = null;
   private scroll = 0;
@@ -111,6 +114,7 @@ export class Timeline implements Part {
       return;
     }
     if (this.app.isFollowing) this.app.drawn = this.pictures.advance();
+    else if (before?.page !== 'timeline') void this.pictures.load();
     else this.ask();
   }
 
@@ -140,9 +144,10 @@ export class Timeline implements Part {
   }
 
   private resized(): void {
+    const before = this.size;
     this.size = null;
     this.draw();
-    if (this.app.view.page === 'timeline') this.ask();
+    if (this.app.view.page === 'timeline' && this.measured().width !== before?.width) this.ask();
   }
 
   /** Puts rows below one another. */
@@ -251,9 +256,11 @@ export class Timeline implements Part {
     }
     const window: TileWindow = { from, to: until, width: this.width };
     const isMoving = performance.now() - this.movedAt < STILL_MS && !this.app.isFollowing;
+    const fresh = [...this.undrawn].filter((which) => this.pictures.sections[which].picture?.rows.length);
     // An answer was taken in this frame: that is enough of work.
-    const most_ms = this.app.isFollowing ? FOLLOWING_MS : turns.frame === frame ? 0 : isMoving ? MOVING_MS : STANDING_MS;
+    const most_ms = this.app.isFollowing ? FOLLOWING_MS : turns.frame === frame ? 0 : fresh.length ? FIRST_MS : isMoving ? MOVING_MS : STANDING_MS;
     const isWhole = this.tiles.draw(to, rows, { window, isMoving, most_ms }, painter);
+    if (isWhole) for (const which of fresh) this.undrawn.delete(which);
     painter.aim(to);
     for (const line of shown) if (!('row' in line)) painter.words(line.remark, 8, line.top - scroll + 14, this.width - 16);
     to.fillStyle = colours.grid;
