@@ -20,8 +20,12 @@ let open = 0;
 page.on('request', (request) => request.url().includes('/q/') && open++);
 for (const end of ['requestfinished', 'requestfailed']) page.on(end, (request) => request.url().includes('/q/') && open--);
 
+/** A browser that has just started is busy with itself for so long, ms. */
+const REST_MS = 4000;
+
 /** Milliseconds until rows of CPUs and threads are drawn and nothing is asked any more, two minutes at most. */
 async function picture() {
+  await new Promise((resolve) => setTimeout(resolve, REST_MS));
   const begin = performance.now();
   await page.goto(`${address}#page=timeline`);
   const isWhole = () => {

@@ -315,19 +315,40 @@ impl<const STATES: usize> PixelRow<STATES> {
     }
 }
 
-/// How deep stretches lie in each other, given by their begin and end: 0 for those that lie in none.
+/// How deep stretches lie in each other: 0 for those that lie in none.
+#[derive(Clone, Debug, Default)]
+pub struct Levels {
+    /// By level: until when it is taken.
+    ends: Vec<i64>,
+}
+
+impl Levels {
+    /// The level of the next stretch; in the order of their begins, of those that begin together the longest first.
+    pub fn next(&mut self, from: i64, to: i64) -> u16 {
+        // The level of each stretch is free again when it ends.
+        let free = self.ends.iter().rposition(|end| *end > from).map_or(0, |above| above + 1);
+        self.ends.truncate(free);
+        self.ends.push(to);
+        free.min(usize::from(u16::MAX)) as u16
+    }
+
+    /// One whose level is known.
+    pub fn hold(&mut self, level: u16, to: i64) {
+        let level = usize::from(level);
+        if self.ends.len() <= level {
+            self.ends.resize(level + 1, i64::MIN);
+        }
+        self.ends[level] = to;
+    }
+}
+
+/// The levels of stretches, given by their begin and end.
 pub fn levels(stretches: &[(i64, i64)]) -> Vec<u16> {
     let mut order: Vec<usize> = (0..stretches.len()).collect();
     order.sort_by_key(|&at| (stretches[at].0, std::cmp::Reverse(stretches[at].1)));
-    let mut levels = vec![0; stretches.len()];
-    // The level of each open stretch is free again when it ends.
-    let mut ends: Vec<i64> = Vec::new();
+    let (mut levels, mut of) = (vec![0; stretches.len()], Levels::default());
     for at in order {
-        let (from, to) = stretches[at];
-        let free = ends.iter().rposition(|end| *end > from).map_or(0, |above| above + 1);
-        ends.truncate(free);
-        ends.push(to);
-        levels[at] = free.min(usize::from(u16::MAX)) as u16;
+        levels[at] = of.next(stretches[at].0, stretches[at].1);
     }
     levels
 }

@@ -19,6 +19,8 @@ mod places;
 mod records;
 mod results;
 mod schema;
+mod slice_drawn;
+mod slice_parts;
 mod slice_rows;
 mod slices;
 mod states;

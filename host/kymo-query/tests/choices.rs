@@ -132,3 +132,32 @@ fn a_frequency_that_was_set_before_the_window_holds_at_its_begin() {
     );
     assert_eq!(rows(&later, "idle", &["at", "state"]), [[json!(300), json!(2)]]);
 }
+
+/// A window of more spans than are kept at a time is shown up to its end: what lies within a span that ends much later is
+/// below it, and all of them are counted.
+#[test]
+fn spans_of_a_whole_window_are_shown_however_many_they_are() {
+    const SPANS: u64 = 140_000;
+    let mut made = Made::default();
+    made.switch(0, 1000, (0, 0), (10, "a", NICE)).axis(0, 1500, true);
+    for n in 0..SPANS {
+        made.axis(0, 2000 + 10 * n, true).axis(0, 2004 + 10 * n, false);
+    }
+    let end = 2000 + 10 * SPANS;
+    made.axis(0, end, false).axis(0, end + 100, true);
+    let of = made.open();
+    let found = ask(&of, "slices", "span=axis:begin,axis:end&pixels=1000");
+    assert_eq!((&found["info"]["left_out"], &found["notes"]), (&json!(0), &json!([])));
+    // Times are from the first record on, at 1000.
+    let outer = vec![json!(0), json!(500), json!(end - 1000), json!(0)];
+    assert!(rows(&found, "slices", &["level", "from", "to", "open"]).contains(&outer), "{}", found["tables"]["slices"]);
+    let blocks = rows(&found, "merged", &["level", "pixel", "pixels", "count"]);
+    let sum: u64 = blocks.iter().filter(|block| block[0] == 1).filter_map(|block| block[3].as_u64()).sum();
+    assert_eq!(sum, SPANS);
+    let last = blocks.iter().filter_map(|block| Some(block[1].as_u64()? + block[2].as_u64()?)).max();
+    assert!(last >= Some(998), "nothing behind pixel {last:?}");
+    let frames =
+        rows(&ask(&of, "flame", "span=axis:begin,axis:end"), "frames", &["parent", "total_ns", "self_ns", "count"]);
+    let wanted = json!([[null, end - 1500, end - 1500 - 4 * SPANS, 1], [0, 4 * SPANS, 4 * SPANS, SPANS]]);
+    assert_eq!(json!(frames), wanted);
+}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans of a window as a flame graph [spec/view.md 4.18]: spans that lie within the same ones are summed up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use super::slice_parts::{Begun, TakeSlices, Waiting, divided};
 use super::slices::{Slice, SliceAnswer, find};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -13,6 +14,9 @@ use crate::walk::Stop;
 
 /// Frames that an answer has at most.
 const FRAMES_MAX: usize = 8192;
+
+/// Frames at a time, with those of spans that have not ended.
+const MADE_MAX: usize = 8 * FRAMES_MAX;
 
 /// Spans within each other that are kept apart.
 const DEPTH_MAX: u16 = 128;
@@ -28,73 +32,150 @@ struct FlameFrame {
     /// Of that, what lies within others.
     within_ns: u64,
     count: u64,
-    /// The longest, whole.
-    longest: (i64, i64),
-    longest_tid: Option<i32>,
+    /// The longest, whole, and its thread.
+    longest: ((i64, i64), Option<i32>),
+}
+
+impl FlameFrame {
+    fn new(parent: Option<u32>, span: u16) -> FlameFrame {
+        FlameFrame { parent, span, depth: 0, total_ns: 0, within_ns: 0, count: 0, longest: ((0, 0), None) }
+    }
+
+    /// Adds the sums of another frame.
+    fn add(&mut self, other: &FlameFrame) {
+        let length = |frame: &FlameFrame| frame.longest.0.1.abs_diff(frame.longest.0.0);
+        let is_longer = self.count == 0 || length(other) > length(self);
+        if is_longer && other.count > 0 {
+            self.longest = other.longest;
+        }
+        self.total_ns += other.total_ns;
+        self.within_ns += other.within_ns;
+        self.count += other.count;
+    }
 }
 
 /// The frames, parents before what lies within them.
-#[derive(Default)]
 struct Frames {
+    pixels: Pixels,
     list: Vec<FlameFrame>,
+    /// Those that spans of one kind share, but for those that had not ended at the end of a part.
     index: HashMap<(Option<u32>, u16), u32>,
+    /// By thread: what has begun and not ended, each with a frame of its own.
+    waiting: HashMap<Option<i32>, Waiting<u32>>,
+    /// How many there were when those of one kind were joined.
+    joined: usize,
     /// Spans that had no place.
     left_out: u64,
 }
 
 impl Frames {
+    fn new(pixels: Pixels) -> Frames {
+        let (list, index, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        Frames { pixels, list, index, waiting, joined: 0, left_out: 0 }
+    }
+
     /// The spans of one thread.
-    fn thread(&mut self, mut own: Vec<Slice>, pixels: &Pixels) {
-        own.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.to)));
+    fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[Begun]) {
+        let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
         // Those that are open, and their frames.
         let mut open: Vec<(i64, u32)> = Vec::new();
-        for slice in own {
-            open.retain(|(to, _)| *to > slice.from);
-            // One that ends later than what it began in lies in none of these.
-            let parent = open.iter().rev().find(|(to, _)| *to >= slice.to).map(|(_, frame)| *frame);
-            let Some((from, to)) = pixels.cut(slice.from, slice.to) else { continue };
-            match self.frame(parent, &slice, to.abs_diff(from)) {
-                Some(frame) => open.push((slice.to, frame)),
-                None => self.left_out += 1,
+        for of in waiting.next(ended, begun) {
+            open.retain(|(to, _)| *to > of.from);
+            let cut = of.slice.and_then(|slice| self.pixels.cut(slice.from, slice.to));
+            if of.slice.is_some() && cut.is_none() {
+                continue;
             }
+            // One that ends later than what it began in lies in none of these.
+            let parent = || open.iter().rev().find(|(to, _)| *to >= of.to).map(|(_, frame)| *frame);
+            let Some(frame) = of.place.or_else(|| self.frame(parent(), of.span, of.slice.is_some())) else {
+                self.left_out += u64::from(of.slice.is_some());
+                continue;
+            };
+            open.push((of.to, frame));
+            match of.slice.zip(cut) {
+                Some((slice, (from, to))) => self.spend(frame, &slice, to.abs_diff(from)),
+                None => waiting.keep(&of, frame),
+            }
+        }
+        if !waiting.is_empty() {
+            self.waiting.insert(tid, waiting);
         }
     }
 
-    /// Adds a span; its frame.
-    fn frame(&mut self, parent: Option<u32>, slice: &Slice, ns: u64) -> Option<u32> {
-        let depth = parent.map_or(0, |parent| self.list[parent as usize].depth + 1);
-        let known = self.index.get(&(parent, slice.span)).copied();
-        let at = match known {
-            Some(at) => at,
-            None if self.list.len() >= FRAMES_MAX || depth >= DEPTH_MAX => return None,
-            None => {
-                let at = self.list.len() as u32;
-                self.index.insert((parent, slice.span), at);
-                let longest = (slice.from, slice.to);
-                let (span, longest_tid) = (slice.span, slice.tid);
-                self.list.push(FlameFrame {
-                    parent,
-                    span,
-                    depth,
-                    total_ns: 0,
-                    within_ns: 0,
-                    count: 0,
-                    longest,
-                    longest_tid,
-                });
-                at
-            }
-        };
-        let frame = &mut self.list[at as usize];
-        frame.total_ns += ns;
-        frame.count += 1;
-        if slice.to.abs_diff(slice.from) > frame.longest.1.abs_diff(frame.longest.0) {
-            (frame.longest, frame.longest_tid) = ((slice.from, slice.to), slice.tid);
+    /// The frame of spans within a parent, shared with others of the kind or not; none where there is no room.
+    fn frame(&mut self, parent: Option<u32>, span: u16, is_shared: bool) -> Option<u32> {
+        if let Some(at) = self.index.get(&(parent, span)).filter(|_| is_shared) {
+            return Some(*at);
         }
-        if let Some(parent) = parent {
+        let depth = parent.map_or(0, |parent| self.list[parent as usize].depth + 1);
+        if self.list.len() >= MADE_MAX || depth >= DEPTH_MAX {
+            return None;
+        }
+        let at = self.list.len() as u32;
+        if is_shared {
+            self.index.insert((parent, span), at);
+        }
+        self.list.push(FlameFrame { depth, ..FlameFrame::new(parent, span) });
+        Some(at)
+    }
+
+    /// Adds a span to its frame.
+    fn spend(&mut self, at: u32, slice: &Slice, ns: u64) {
+        let longest = ((slice.from, slice.to), slice.tid);
+        self.list[at as usize].add(&FlameFrame {
+            total_ns: ns,
+            count: 1,
+            longest,
+            ..FlameFrame::new(None, slice.span)
+        });
+        if let Some(parent) = self.list[at as usize].parent {
             self.list[parent as usize].within_ns += ns;
         }
-        Some(at)
+    }
+
+    /// Joins frames of one kind, but for those of spans that have not ended. What lies within one that never ended is its
+    /// parent's.
+    fn join(&mut self) {
+        let mut waits = vec![false; self.list.len()];
+        self.waiting.values().flat_map(Waiting::places).for_each(|at| waits[at as usize] = true);
+        let mut all = Frames::new(self.pixels);
+        let mut places: Vec<Option<u32>> = Vec::with_capacity(self.list.len());
+        for (frame, waits) in self.list.iter().zip(waits) {
+            let parent = frame.parent.and_then(|parent| places[parent as usize]);
+            let is_over = frame.count == 0 && !waits;
+            let place = if is_over { parent } else { all.frame(parent, frame.span, !waits) };
+            places.push(place);
+            match place {
+                Some(at) if is_over => all.list[at as usize].within_ns += frame.within_ns,
+                Some(at) => all.list[at as usize].add(frame),
+                None => {}
+            }
+        }
+        self.waiting.values_mut().for_each(|waiting| waiting.move_to(|at| places[at as usize]));
+        (self.joined, self.list, self.index) = (all.list.len(), all.list, all.index);
+    }
+
+    /// The frames of spans that have ended.
+    fn finish(&mut self) {
+        self.waiting.clear();
+        self.join();
+        let beyond = self.list.iter().skip(FRAMES_MAX).map(|frame| frame.count).sum::<u64>();
+        self.left_out += beyond;
+        self.list.truncate(FRAMES_MAX);
+    }
+}
+
+impl TakeSlices for Frames {
+    fn part(&mut self, ended: Vec<Slice>, begun: &[Begun]) {
+        // How long an open one is, is not known.
+        let ended = ended.into_iter().filter(|slice| !slice.open).collect();
+        let before: Vec<Option<i32>> = self.waiting.keys().copied().collect();
+        for (tid, (ended, begun)) in divided(ended, begun, before.into_iter(), (|slice| slice.tid, |of| of.tid)) {
+            self.thread(tid, ended, &begun);
+        }
+        if self.list.len() > 2 * self.joined + FRAMES_MAX {
+            self.join();
+        }
     }
 }
 
@@ -105,13 +186,9 @@ impl Frames {
 pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, 1);
-    let SliceAnswer { mut answer, list, walked, .. } = find("flame", of, parameters, pixels, stop)?;
-    let mut by_thread: BTreeMap<Option<i32>, Vec<Slice>> = BTreeMap::new();
-    // How long an open one is, is not known.
-    let ended = list.into_iter().filter(|slice| !slice.open);
-    ended.for_each(|slice| by_thread.entry(slice.tid).or_default().push(slice));
-    let mut frames = Frames::default();
-    by_thread.into_values().for_each(|own| frames.thread(own, &pixels));
+    let found = find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?;
+    let SliceAnswer { mut answer, taken: mut frames, walked, .. } = found;
+    frames.finish();
     answer.set("frames_left_out", frames.left_out);
     let all = || frames.list.iter();
     let table = Table::new("frames")
@@ -121,10 +198,68 @@ pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
         .column("total_ns", all().map(|frame| frame.total_ns))
         .column("self_ns", all().map(|frame| frame.total_ns.saturating_sub(frame.within_ns)))
         .column("count", all().map(|frame| frame.count))
-        .column("longest_from", all().map(|frame| answer.time(frame.longest.0)))
-        .column("longest_to", all().map(|frame| answer.time(frame.longest.1)))
-        .column("longest_tid", all().map(|frame| frame.longest_tid));
+        .column("longest_from", all().map(|frame| answer.time(frame.longest.0.0)))
+        .column("longest_to", all().map(|frame| answer.time(frame.longest.0.1)))
+        .column("longest_tid", all().map(|frame| frame.longest.1));
     answer.push(table);
     walked.tell(&mut answer);
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use kymo_testing::Random;
+
+    use super::super::slice_parts::made::{Made, PIXELS};
+    use super::*;
+
+    type Path = Vec<u16>;
+
+    /// Joins frames behind each part.
+    struct Joining(Frames);
+
+    impl TakeSlices for Joining {
+        fn part(&mut self, ended: Vec<Slice>, begun: &[Begun]) {
+            self.0.part(ended, begun);
+            self.0.join();
+        }
+    }
+
+    /// Each frame by the spans that it lies in, the sums of it, and its longest span.
+    fn frames(made: &Made, every: usize) -> Vec<(Path, [u64; 3], u64)> {
+        let mut joining = Joining(Frames::new(PIXELS()));
+        made.give(&mut joining, every);
+        let Joining(mut frames) = joining;
+        frames.finish();
+        assert_eq!(frames.left_out, 0);
+        let list = &frames.list;
+        let longest = |frame: &FlameFrame| frame.longest.0.1.abs_diff(frame.longest.0.0);
+        let mut all: Vec<_> = list.iter().map(|frame| (path(list, frame), sums(frame), longest(frame))).collect();
+        all.sort();
+        all
+    }
+
+    fn path(list: &[FlameFrame], frame: &FlameFrame) -> Path {
+        let mut all = frame.parent.map_or_else(Vec::new, |parent| path(list, &list[parent as usize]));
+        assert_eq!(all.len(), usize::from(frame.depth));
+        all.push(frame.span);
+        all
+    }
+
+    fn sums(frame: &FlameFrame) -> [u64; 3] {
+        [frame.total_ns, frame.within_ns, frame.count]
+    }
+
+    #[test]
+    fn parts_come_to_the_frames_of_the_whole() {
+        let mut random = Random::new("parts_of_a_flame", 1);
+        for round in 0..60 {
+            let made = Made::threads(&mut random, 400);
+            let whole = frames(&made, usize::MAX);
+            assert!(whole.iter().any(|(path, ..)| path.len() > 2), "{round}: nothing lies within others");
+            for every in [1, 2, 7, 50] {
+                assert_eq!(frames(&made, every), whole, "round {round}, parts of {every}");
+            }
+        }
+    }
 }

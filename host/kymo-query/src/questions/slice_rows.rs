@@ -84,6 +84,11 @@ impl KeyTexts {
         Some(number)
     }
 
+    /// The number of a key that has one.
+    pub(super) fn known(&self, key: &str) -> Option<u32> {
+        self.numbers.get(key).copied()
+    }
+
     /// The key of a row.
     pub(super) fn text(&self, row: SliceRow) -> Option<&str> {
         match row {

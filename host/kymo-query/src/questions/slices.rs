@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans between two events, nested by thread or by key [spec/view.md 4.7].
 
-use std::collections::BTreeMap;
-
 use kymo_analyze::{Doubt, Name, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
+use kymo_filter::Waiting;
 
-use super::begun::{begin, doubt_bits};
+use super::begun::begin;
 use super::overview::records_about;
+use super::slice_drawn::Drawn;
+use super::slice_parts::{Begun, PART, TakeSlices};
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
-use crate::columns::{Answer, Table, Text};
+use crate::columns::Answer;
 use crate::error::Error;
 use crate::lost_until::LostUntil;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::pixels::{Pixels, levels};
+use crate::pixels::Pixels;
 use crate::span::Spans;
 use crate::walk::{Few, Gather, Stop, Walk, Walked};
 
-/// Slices that are kept at most.
-const SLICES_MAX: usize = 1 << 20;
-
-/// Slices that have not ended, of those.
+/// Slices that have not ended, of an answer at most.
 const OPEN_MAX: usize = 4096;
 
 /// How long before the window is read at least, ns.
@@ -33,48 +31,75 @@ const LEAD_NS: u64 = 10_000_000;
 pub(super) struct Slice {
     pub span: u16,
     pub tid: Option<i32>,
-    process: Option<i32>,
-    name: Name,
-    cpu: Option<u32>,
+    pub process: Option<i32>,
+    pub name: Name,
+    pub cpu: Option<u32>,
     pub from: i64,
     pub to: i64,
     /// It has not ended in the window.
     pub open: bool,
-    doubt: Doubt,
+    pub doubt: Doubt,
     /// Where it is drawn.
-    row: SliceRow,
+    pub row: SliceRow,
 }
 
-struct Slices<'v> {
+struct Slices<'v, T> {
     spans: Spans<'v>,
     rows: RowChoice,
     /// Keys that have rows; all of them when the window is read.
     keys: KeyTexts,
     pixels: Pixels,
     tids: Option<Vec<i32>>,
+    /// Those of the part of the window that is read.
     list: Vec<Slice>,
-    /// Shorter than a pixel, when there were too many.
+    /// Takes each part.
+    taker: T,
+    /// Not ended, when there were too many.
     left_out: u64,
     lost: LostUntil,
     /// Every record is asked for: what has no end is not chosen by its end.
     takes_all: bool,
 }
 
-impl Sink for Slices<'_> {}
+impl<T> Sink for Slices<'_, T> {}
 
-impl Visit for Slices<'_> {
+impl<T: TakeSlices> Slices<'_, T> {
+    /// Hands the slices of a part on, with what has begun.
+    fn part(&mut self) {
+        let keys = KeyTexts::of(self.spans.keys());
+        let begun = self.spans.waiting().filter_map(|(span, waiting)| {
+            let (tid, from) = self.begin_of(&waiting)?;
+            let row = match self.rows.row(span, None, tid) {
+                SliceRow::Key(..) => SliceRow::Key(span, Some(keys.known(&waiting.key_text())?)),
+                of_thread @ SliceRow::Thread(_) => of_thread,
+            };
+            Some(Begun { row, span, tid, from })
+        });
+        let begun: Vec<Begun> = begun.collect();
+        self.taker.part(std::mem::take(&mut self.list), &begun);
+    }
+
+    /// Thread and time of a begin, of those that are asked for.
+    fn begin_of(&self, waiting: &Waiting) -> Option<(Option<i32>, i64)> {
+        let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
+        let is_of = self.tids.as_ref().is_none_or(|tids| tid.is_some_and(|tid| tids.contains(&tid)));
+        is_of.then_some((tid, i64::try_from(waiting.ns).unwrap_or(i64::MIN)))
+    }
+}
+
+impl<T: TakeSlices> Visit for Slices<'_, T> {
     fn looks_at(&self, class: usize) -> bool {
         self.spans.classes().get(class) == Some(&true)
     }
 
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, rows, pixels, tids, list, left_out, lost, .. } = self;
+        let Slices { spans, rows, pixels, tids, list, lost, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
             let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
             if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
                 return;
             }
-            let slice = Slice {
+            list.push(Slice {
                 span: number,
                 tid: sample.tid,
                 process: sample.process,
@@ -85,12 +110,11 @@ impl Visit for Slices<'_> {
                 open: false,
                 doubt: sample.doubt | Doubt::LOST.when(sample.from < lost.at(sample.to)),
                 row: rows.row(number, key, sample.tid),
-            };
-            match list.len() < SLICES_MAX {
-                true => list.push(slice),
-                false => *left_out += 1,
-            }
+            });
         });
+        if self.list.len() >= PART {
+            self.part();
+        }
     }
 
     fn loss(&mut self, loss: &LossAt) {
@@ -98,7 +122,7 @@ impl Visit for Slices<'_> {
     }
 }
 
-impl Gather for Slices<'_> {
+impl<T: TakeSlices> Gather for Slices<'_, T> {
     /// What has not ended goes on to the end of the window.
     fn open(&mut self, state: &State, to: i64) {
         self.keys = KeyTexts::of(self.spans.keys());
@@ -108,12 +132,7 @@ impl Gather for Slices<'_> {
         let mut open: Vec<(Slice, String)> = Vec::new();
         let lost_until = self.lost.at(i64::MAX);
         for (span, waiting) in self.spans.waiting() {
-            let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
-            let from = i64::try_from(waiting.ns).unwrap_or(i64::MIN);
-            let is_of = self.tids.as_ref().is_none_or(|tids| tid.is_some_and(|tid| tids.contains(&tid)));
-            if !is_of || from >= to {
-                continue;
-            }
+            let Some((tid, from)) = self.begin_of(&waiting).filter(|(_, from)| *from < to) else { continue };
             let thread = tid.and_then(|tid| state.thread(tid));
             let doubt = Doubt::LOST.when(from < lost_until);
             let name = thread.map(|thread| thread.name).unwrap_or_default();
@@ -138,23 +157,13 @@ impl Gather for Slices<'_> {
     }
 }
 
-/// Shorter spans of one level that follow each other, each in the pixel of the one before or the next.
-#[derive(Clone, Copy, Debug)]
-struct Merged {
-    row: SliceRow,
-    level: u16,
-    pixel: u32,
-    last: u32,
-    count: u32,
-    longest_ns: u64,
-    longest_at: i64,
-}
-
 /// The spans of a window, on their way to an answer.
-pub(super) struct SliceAnswer {
+pub(super) struct SliceAnswer<T> {
     pub answer: Answer,
-    pub list: Vec<Slice>,
+    pub taken: T,
     keys: KeyTexts,
+    /// That had not ended, and for which there was no room.
+    left_out: u64,
     pub walked: Walked,
 }
 
@@ -171,8 +180,9 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     // With a window of nothing, what is wrong with the question is said, and which spans there are.
     let pixels =
         if records.is_some() { Pixels::new(Window { to: window.from, ..window }, pixels.count()) } else { pixels };
-    let SliceAnswer { mut answer, list, keys, walked } = find("slices", of, parameters, pixels, stop)?;
-    if list.iter().any(|slice| matches!(slice.row, SliceRow::Key(_, None))) {
+    let found = find("slices", of, parameters, (pixels, || Drawn::new(pixels)), stop)?;
+    let SliceAnswer { mut answer, taken: drawn, keys, left_out, walked } = found;
+    if drawn.has_other_keys() {
         answer.notes.push(format!("there are more than {KEYS_MAX} keys: the spans of others are one row"));
     }
     if let Some(records) = records {
@@ -180,19 +190,25 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
         answer.set("records", records);
         answer.notes.push(format!("{} million records would be read: zoom in, or choose spans", records / 1_000_000));
     }
-    tables(&mut answer, list, &keys, &pixels);
+    let left_out = left_out + drawn.tables(&mut answer, &keys);
+    answer.set("left_out", left_out);
+    if left_out > 0 {
+        answer.notes.push(format!(
+            "{left_out} spans are not shown, because there are too many, first those within others: zoom in"
+        ));
+    }
     walked.tell(&mut answer);
     Ok(answer)
 }
 
-/// Finds the spans of a window, in columns of pixels.
-pub(super) fn find(
+/// Finds the spans of a window, in columns of pixels, for what takes them.
+pub(super) fn find<T: TakeSlices>(
     question: &'static str,
     of: &Opened,
     parameters: &mut Parameters,
-    pixels: Pixels,
+    (pixels, taker): (Pixels, impl Fn() -> T),
     stop: &Stop,
-) -> Result<SliceAnswer, Error> {
+) -> Result<SliceAnswer<T>, Error> {
     let window = pixels.window();
     let tids = parameters.tids()?;
     let lead = parameters.number("lead", 0..=u64::MAX)?.unwrap_or(window.ns().max(LEAD_NS));
@@ -209,13 +225,13 @@ pub(super) fn find(
             spans.keep_keys_apart(Box::new(KeyTexts::default()));
         }
         let (rows, tids) = (rows.clone(), tids.clone());
-        let (keys, list, lost) = (KeyTexts::default(), Vec::new(), LostUntil::default());
-        Ok::<_, Error>(Slices { spans, rows, keys, pixels, tids, list, left_out: 0, lost, takes_all })
+        let (keys, list, lost, taker) = (KeyTexts::default(), Vec::new(), LostUntil::default(), taker());
+        Ok::<_, Error>(Slices { spans, rows, keys, pixels, tids, list, taker, left_out: 0, lost, takes_all })
     };
-    let (gather, walked, source) = run(of, walk, gather, stop)?;
+    let (mut gather, walked, source) = run(of, walk, gather, stop)?;
+    gather.taker.part(gather.list, &[]);
     answer.set("spans", texts);
     answer.set("source", source);
-    answer.set("left_out", gather.left_out);
     answer.set("lead", window.from.abs_diff(from));
     if from > of.base() {
         answer.notes.push("spans that began long before the window are not shown".to_owned());
@@ -223,16 +239,16 @@ pub(super) fn find(
     if !takes_all {
         answer.notes.push("the filter selects ends: spans that have not ended in the window are not shown".to_owned());
     }
-    Ok(SliceAnswer { answer, list: gather.list, keys: gather.keys, walked })
+    Ok(SliceAnswer { answer, taken: gather.taker, keys: gather.keys, left_out: gather.left_out, walked })
 }
 
 /// Goes through a window, and reads no more of it than spans need.
-fn run<'o>(
+fn run<'o, T: TakeSlices>(
     of: &'o Opened,
     walk: Walk<'o>,
-    make: impl Fn() -> Result<Slices<'o>, Error>,
+    make: impl Fn() -> Result<Slices<'o, T>, Error>,
     stop: &Stop,
-) -> Result<(Slices<'o>, Walked, &'static str), Error> {
+) -> Result<(Slices<'o, T>, Walked, &'static str), Error> {
     let mut gather = make()?;
     if let Some(few) = few(of, &gather.spans) {
         if let Some(walked) = walk.run_few(&few, &mut gather, stop)? {
@@ -264,91 +280,4 @@ fn texts(of: &Opened, parameters: &mut Parameters) -> Vec<String> {
         own if own.is_empty() => pairs::spans(of),
         own => own,
     }
-}
-
-fn tables(answer: &mut Answer, list: Vec<Slice>, keys: &KeyTexts, pixels: &Pixels) {
-    let mut by_row: BTreeMap<SliceRow, Vec<Slice>> = BTreeMap::new();
-    list.into_iter().for_each(|slice| by_row.entry(slice.row).or_default().push(slice));
-    let (mut shown, mut merged) = (Vec::new(), Vec::new());
-    for (row, mut own) in by_row {
-        own.sort_by_key(|slice| (slice.from, std::cmp::Reverse(slice.to)));
-        let stretches: Vec<(i64, i64)> = own.iter().map(|slice| (slice.from, slice.to)).collect();
-        let mut open: BTreeMap<u16, Merged> = BTreeMap::new();
-        for (slice, level) in own.into_iter().zip(levels(&stretches)) {
-            if pixels.shows(slice.to.abs_diff(slice.from)) {
-                shown.push((slice, level));
-            } else if let Some(done) = merge(open.get_mut(&level), pixels, &slice) {
-                merged.extend(open.insert(level, Merged { row, level, ..done }));
-            }
-        }
-        merged.extend(open.into_values());
-    }
-    let table = slice_table(answer, &shown, keys);
-    answer.push(table);
-    let longest_pixel = |of: &Merged| pixels.of(of.longest_at);
-    let tid = |of: &Merged| match of.row {
-        SliceRow::Thread(tid) => tid,
-        SliceRow::Key(..) => None,
-    };
-    let span = |of: &Merged| match of.row {
-        SliceRow::Key(span, _) => Some(span),
-        SliceRow::Thread(_) => None,
-    };
-    let merged_keys: Vec<_> = merged.iter().map(|of| text_of(answer, keys, of.row)).collect();
-    let table = Table::new("merged")
-        .column("tid", merged.iter().map(tid))
-        .column("span", merged.iter().map(span))
-        .column("key", merged_keys)
-        .column("level", merged.iter().map(|of| of.level))
-        .column("pixel", merged.iter().map(|of| of.pixel))
-        .column("pixels", merged.iter().map(|of| of.last - of.pixel + 1))
-        .column("count", merged.iter().map(|of| of.count))
-        .column("longest_ns", merged.iter().map(|of| of.longest_ns))
-        .column("longest_at", merged.iter().map(|of| answer.time(of.longest_at)))
-        .column("longest_pixel", merged.iter().map(longest_pixel));
-    answer.push(table);
-}
-
-/// Adds a slice to a block, or gives the block that it begins.
-fn merge(block: Option<&mut Merged>, pixels: &Pixels, slice: &Slice) -> Option<Merged> {
-    let (first, last) = (pixels.of(slice.from), pixels.of(slice.to));
-    let ns = slice.to.abs_diff(slice.from);
-    match block {
-        Some(block) if first <= block.last + 1 => {
-            block.last = block.last.max(last);
-            block.count = block.count.saturating_add(1);
-            if ns > block.longest_ns {
-                (block.longest_ns, block.longest_at) = (ns, slice.from);
-            }
-            None
-        }
-        _ => {
-            let (longest_ns, longest_at) = (ns, slice.from);
-            Some(Merged { row: slice.row, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
-        }
-    }
-}
-
-/// The key of a row, as a text of the answer.
-fn text_of(answer: &mut Answer, keys: &KeyTexts, row: SliceRow) -> Option<Text> {
-    keys.text(row).map(|key| answer.texts.text(key))
-}
-
-fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)], keys: &KeyTexts) -> Table {
-    let names: Vec<_> = shown.iter().map(|(slice, _)| answer.texts.name(slice.name.as_str())).collect();
-    let of_rows: Vec<_> = shown.iter().map(|(slice, _)| text_of(answer, keys, slice.row)).collect();
-    let is_by_key = shown.iter().map(|(slice, _)| u8::from(matches!(slice.row, SliceRow::Key(..))));
-    Table::new("slices")
-        .column("span", shown.iter().map(|(slice, _)| slice.span))
-        .column("tid", shown.iter().map(|(slice, _)| slice.tid))
-        .column("name", names)
-        .column("by_key", is_by_key)
-        .column("key", of_rows)
-        .column("process", shown.iter().map(|(slice, _)| slice.process))
-        .column("level", shown.iter().map(|(_, level)| *level))
-        .column("from", shown.iter().map(|(slice, _)| answer.time(slice.from)))
-        .column("to", shown.iter().map(|(slice, _)| answer.time(slice.to)))
-        .column("cpu", shown.iter().map(|(slice, _)| slice.cpu))
-        .column("open", shown.iter().map(|(slice, _)| u8::from(slice.open)))
-        .column("doubt", shown.iter().map(|(slice, _)| doubt_bits(slice.doubt)))
 }

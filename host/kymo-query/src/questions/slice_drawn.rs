@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spans as they are drawn [spec/view.md 4.7]: in rows and levels, one by one where they are as long as a pixel, and
+//! else as blocks of those that follow each other.
+
+use std::collections::BTreeMap;
+
+use super::begun::doubt_bits;
+use super::slice_parts::{Begun, TakeSlices, Waiting, divided};
+use super::slice_rows::{KeyTexts, SliceRow};
+use super::slices::Slice;
+use crate::columns::{Answer, Table, Text};
+use crate::pixels::{Levels, Pixels};
+
+/// Slices and blocks of an answer at most.
+const DRAWN_MAX: usize = 1 << 20;
+
+/// Shorter spans of one level that follow each other, each in the pixel of the one before or the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Merged {
+    row: SliceRow,
+    level: u16,
+    pixel: u32,
+    last: u32,
+    count: u32,
+    longest_ns: u64,
+    longest_at: i64,
+}
+
+/// One row, between two parts.
+#[derive(Default)]
+struct DrawnRow {
+    /// With their levels.
+    waiting: Waiting<u16>,
+    /// By level: the block that may go on.
+    blocks: BTreeMap<u16, Merged>,
+}
+
+/// What was drawn so far.
+pub(super) struct Drawn {
+    pixels: Pixels,
+    rows: BTreeMap<SliceRow, DrawnRow>,
+    shown: Vec<(Slice, u16)>,
+    merged: Vec<Merged>,
+    /// The deepest level for which there is room.
+    deepest: u16,
+    /// Spans for which there was no room.
+    left_out: u64,
+    most: usize,
+}
+
+impl Drawn {
+    pub(super) fn new(pixels: Pixels) -> Drawn {
+        Drawn::of(pixels, DRAWN_MAX)
+    }
+
+    fn of(pixels: Pixels, most: usize) -> Drawn {
+        let (rows, shown, merged) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Drawn { pixels, rows, shown, merged, deepest: u16::MAX, left_out: 0, most }
+    }
+
+    /// Adds a span of a row; of each level in the order of their begins.
+    fn add(&mut self, row: &mut DrawnRow, slice: Slice, level: u16) {
+        if self.pixels.shows(slice.to.abs_diff(slice.from)) {
+            match self.has_room(level) {
+                true => self.shown.push((slice, level)),
+                false => self.left_out += 1,
+            }
+        } else if let Some(fresh) = merge(row.blocks.get_mut(&level), &self.pixels, &slice) {
+            let done = row.blocks.insert(level, Merged { level, ..fresh });
+            self.put(done);
+        }
+    }
+
+    /// A block has ended.
+    fn put(&mut self, block: Option<Merged>) {
+        let Some(block) = block else { return };
+        match self.has_room(block.level) {
+            true => self.merged.push(block),
+            false => self.left_out += u64::from(block.count),
+        }
+    }
+
+    /// Whether there is room for one more of a level. Where there is none, the deeper half of all levels is left out: what
+    /// lies within others, but at all times.
+    fn has_room(&mut self, level: u16) -> bool {
+        while self.shown.len() + self.merged.len() >= self.most && self.deepest > 0 {
+            let of_shown = self.shown.iter().map(|(_, level)| *level);
+            let deepest = of_shown.chain(self.merged.iter().map(|block| block.level)).max().unwrap_or(0);
+            self.deepest = deepest.min(self.deepest) / 2;
+            let shown = self.shown.len();
+            self.shown.retain(|(_, level)| *level <= self.deepest);
+            self.left_out += (shown - self.shown.len()) as u64;
+            self.merged.retain(|block| {
+                let is_kept = block.level <= self.deepest;
+                self.left_out += if is_kept { 0 } else { u64::from(block.count) };
+                is_kept
+            });
+        }
+        level <= self.deepest && self.shown.len() + self.merged.len() < self.most
+    }
+
+    /// Ends what may have gone on, and sorts all by row and time.
+    fn finish(&mut self) {
+        for row in std::mem::take(&mut self.rows).into_values() {
+            row.blocks.into_values().for_each(|block| self.put(Some(block)));
+        }
+        self.shown.sort_by_key(|(slice, _)| (slice.row, slice.from, std::cmp::Reverse(slice.to)));
+        self.merged.sort_by_key(|block| (block.row, block.pixel, block.level));
+    }
+
+    /// The tables of an answer. For how many spans there was no room.
+    pub(super) fn tables(mut self, answer: &mut Answer, keys: &KeyTexts) -> u64 {
+        self.finish();
+        let table = slice_table(answer, &self.shown, keys);
+        answer.push(table);
+        let Drawn { pixels, merged, .. } = &self;
+        let longest_pixel = |of: &Merged| pixels.of(of.longest_at);
+        let tid = |of: &Merged| match of.row {
+            SliceRow::Thread(tid) => tid,
+            SliceRow::Key(..) => None,
+        };
+        let span = |of: &Merged| match of.row {
+            SliceRow::Key(span, _) => Some(span),
+            SliceRow::Thread(_) => None,
+        };
+        let merged_keys: Vec<_> = merged.iter().map(|of| text_of(answer, keys, of.row)).collect();
+        let table = Table::new("merged")
+            .column("tid", merged.iter().map(tid))
+            .column("span", merged.iter().map(span))
+            .column("key", merged_keys)
+            .column("level", merged.iter().map(|of| of.level))
+            .column("pixel", merged.iter().map(|of| of.pixel))
+            .column("pixels", merged.iter().map(|of| of.last - of.pixel + 1))
+            .column("count", merged.iter().map(|of| of.count))
+            .column("longest_ns", merged.iter().map(|of| of.longest_ns))
+            .column("longest_at", merged.iter().map(|of| answer.time(of.longest_at)))
+            .column("longest_pixel", merged.iter().map(longest_pixel));
+        answer.push(table);
+        self.left_out
+    }
+
+    /// Whether there are spans of keys that have no row of their own.
+    pub(super) fn has_other_keys(&self) -> bool {
+        let is_other = |row: &SliceRow| matches!(row, SliceRow::Key(_, None));
+        self.rows.keys().any(is_other)
+    }
+}
+
+impl TakeSlices for Drawn {
+    fn part(&mut self, ended: Vec<Slice>, begun: &[Begun]) {
+        let mut rows = std::mem::take(&mut self.rows);
+        let before = rows.iter().filter(|(_, row)| !row.waiting.is_empty()).map(|(key, _)| *key);
+        let parts = divided(ended, begun, before, (|slice| slice.row, |of| of.row));
+        for (key, (ended, begun)) in parts {
+            let row = rows.entry(key).or_default();
+            let mut levels = Levels::default();
+            for of in row.waiting.next(ended, &begun) {
+                let level = match of.place {
+                    Some(level) => {
+                        levels.hold(level, of.to);
+                        level
+                    }
+                    None => levels.next(of.from, of.to),
+                };
+                match of.slice {
+                    Some(slice) => self.add(row, slice, level),
+                    None => row.waiting.keep(&of, level),
+                }
+            }
+        }
+        self.rows = rows;
+    }
+}
+
+/// Adds a slice to a block, or gives the block that it begins.
+fn merge(block: Option<&mut Merged>, pixels: &Pixels, slice: &Slice) -> Option<Merged> {
+    let (first, last) = (pixels.of(slice.from), pixels.of(slice.to));
+    let ns = slice.to.abs_diff(slice.from);
+    match block {
+        Some(block) if first <= block.last + 1 => {
+            block.last = block.last.max(last);
+            block.count = block.count.saturating_add(1);
+            if ns > block.longest_ns {
+                (block.longest_ns, block.longest_at) = (ns, slice.from);
+            }
+            None
+        }
+        _ => {
+            let (longest_ns, longest_at) = (ns, slice.from);
+            Some(Merged { row: slice.row, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
+        }
+    }
+}
+
+/// The key of a row, as a text of the answer.
+fn text_of(answer: &mut Answer, keys: &KeyTexts, row: SliceRow) -> Option<Text> {
+    keys.text(row).map(|key| answer.texts.text(key))
+}
+
+fn slice_table(answer: &mut Answer, shown: &[(Slice, u16)], keys: &KeyTexts) -> Table {
+    let names: Vec<_> = shown.iter().map(|(slice, _)| answer.texts.name(slice.name.as_str())).collect();
+    let of_rows: Vec<_> = shown.iter().map(|(slice, _)| text_of(answer, keys, slice.row)).collect();
+    let is_by_key = shown.iter().map(|(slice, _)| u8::from(matches!(slice.row, SliceRow::Key(..))));
+    Table::new("slices")
+        .column("span", shown.iter().map(|(slice, _)| slice.span))
+        .column("tid", shown.iter().map(|(slice, _)| slice.tid))
+        .column("name", names)
+        .column("by_key", is_by_key)
+        .column("key", of_rows)
+        .column("process", shown.iter().map(|(slice, _)| slice.process))
+        .column("level", shown.iter().map(|(_, level)| *level))
+        .column("from", shown.iter().map(|(slice, _)| answer.time(slice.from)))
+        .column("to", shown.iter().map(|(slice, _)| answer.time(slice.to)))
+        .column("cpu", shown.iter().map(|(slice, _)| slice.cpu))
+        .column("open", shown.iter().map(|(slice, _)| u8::from(slice.open)))
+        .column("doubt", shown.iter().map(|(slice, _)| doubt_bits(slice.doubt)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kymo_testing::Random;
+
+    use super::super::slice_parts::made::{Made, PIXELS};
+    use super::*;
+
+    type Shown = (SliceRow, u16, u16, i64, i64, bool);
+
+    fn drawn(made: &Made, every: usize) -> (Vec<Shown>, Vec<Merged>) {
+        let mut drawn = Drawn::new(PIXELS());
+        made.give(&mut drawn, every);
+        drawn.finish();
+        assert_eq!(drawn.left_out, 0);
+        let shown = drawn.shown.iter().map(|(of, level)| (of.row, *level, of.span, of.from, of.to, of.open)).collect();
+        (shown, drawn.merged)
+    }
+
+    #[test]
+    fn parts_are_drawn_as_the_whole() {
+        let mut random = Random::new("parts_are_drawn", 1);
+        for round in 0..60 {
+            for made in [Made::threads(&mut random, 400), Made::keys(&mut random, 400)] {
+                let whole = drawn(&made, usize::MAX);
+                assert!(
+                    whole.0.iter().any(|of| of.1 > 1) && whole.1.iter().any(|of| of.level > 1),
+                    "{round}: no levels"
+                );
+                for every in [1, 2, 7, 50] {
+                    assert_eq!(drawn(&made, every), whole, "round {round}, parts of {every}");
+                }
+            }
+        }
+    }
+
+    /// Where there is room for half of all, the outer ones are there, at all times.
+    #[test]
+    fn what_lies_within_others_is_left_out_first() {
+        let made = Made::threads(&mut Random::new("thinned", 5), 4000);
+        let whole = drawn(&made, 7);
+        let mut drawn = Drawn::of(PIXELS(), (whole.0.len() + whole.1.len()) / 2);
+        made.give(&mut drawn, 7);
+        drawn.finish();
+        let deepest = drawn.deepest;
+        assert!(deepest < 5 && drawn.left_out > 0, "{deepest}");
+        let shown: Vec<_> = whole.0.iter().filter(|of| of.1 <= deepest).map(|of| (of.0, of.3)).collect();
+        assert_eq!(drawn.shown.iter().map(|(of, _)| (of.row, of.from)).collect::<Vec<_>>(), shown);
+        let merged: Vec<Merged> = whole.1.iter().filter(|of| of.level <= deepest).copied().collect();
+        assert_eq!(drawn.merged, merged);
+        let count = |all: &[Merged]| all.iter().map(|of| u64::from(of.count)).sum::<u64>();
+        let all = whole.0.len() as u64 + count(&whole.1);
+        assert_eq!(all, (drawn.shown.len() as u64) + count(&drawn.merged) + drawn.left_out);
+    }
+
+    /// Levels, as they are without parts.
+    #[test]
+    fn a_part_has_the_levels_of_its_spans() {
+        let made = Made::threads(&mut Random::new("levels", 3), 200);
+        let mut rows: BTreeMap<SliceRow, Vec<&Slice>> = BTreeMap::new();
+        made.slices().for_each(|slice| rows.entry(slice.row).or_default().push(slice));
+        let mut wanted: Vec<(SliceRow, i64, u16)> = Vec::new();
+        for (row, own) in rows {
+            let levels = crate::pixels::levels(&own.iter().map(|of| (of.from, of.to)).collect::<Vec<_>>());
+            wanted.extend(own.iter().zip(levels).map(|(of, level)| (row, of.from, level)));
+        }
+        wanted.sort();
+        // With pixels of a nanosecond each span is drawn by itself.
+        let window = crate::parameters::Window { from: 0, to: 8192 };
+        let mut drawn = Drawn::new(Pixels::new(window, 8192));
+        made.give(&mut drawn, 3);
+        drawn.finish();
+        let mut found: Vec<_> = drawn.shown.iter().map(|(of, level)| (of.row, of.from, *level)).collect();
+        found.sort();
+        assert_eq!(found, wanted);
+    }
+}
