@@ -3,7 +3,7 @@
 
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, el, later, link, table } from './dom.js';
+import { Pending, add, byId, el, later, link, table } from './dom.js';
 import { budget, linked, piecesOf } from './explain.js';
 import { doubts } from './layout.js';
 import { palette } from './palette.js';
@@ -29,6 +29,7 @@ export function stretchOf(view: View): { tid: number; from: bigint; to: bigint }
 
 export class Critical implements Part, Overlay {
   private readonly box = byId('critical');
+  private readonly pending = new Pending(this.box);
   private answer: Answer | null = null;
   private path: PathStep[] = [];
   private asked = '';
@@ -50,6 +51,7 @@ export class Critical implements Part, Overlay {
     const key = [asked.tid, asked.from, asked.to].join(' ');
     if (key !== this.asked) {
       this.asked = key;
+      this.pending.begin();
       this.reload();
     } else if (this.answer && (before?.format !== view.format || before.critical !== view.critical || before.tab !== view.tab)) {
       this.show(this.answer);
@@ -60,6 +62,7 @@ export class Critical implements Part, Overlay {
   private clear(view: View): void {
     this.asked = '';
     this.answer = null;
+    this.pending.end();
     this.pin([]);
     if (view.tab === 'critical') this.box.replaceChildren(el('p', 'note', 'Select a thread: what it waited for, and what that waited for, is shown here, between the cursors or in the whole window.'));
   }
@@ -69,6 +72,7 @@ export class Critical implements Part, Overlay {
     const asked = stretchOf(app.view);
     if (!asked) return;
     const { tid, from, to } = asked;
+    const done = this.pending.begin();
     try {
       const answer = await app.client.ask('critical', 'critical', { tid, from: app.at(from), to: app.at(to), limit: STEPS_MAX });
       if (!answer) return;
@@ -80,6 +84,8 @@ export class Critical implements Part, Overlay {
       const hint = (error as { hint?: string | null }).hint;
       const text = error instanceof Error ? error.message : String(error);
       this.box.replaceChildren(el('p', 'note wrong', hint ? `${text}: ${hint}` : text));
+    } finally {
+      done();
     }
   }
 

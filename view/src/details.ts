@@ -3,7 +3,7 @@
 
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, el, later, link, table } from './dom.js';
+import { Pending, add, byId, el, later, link, table } from './dom.js';
 import { STATES, STATE_LOOKS, type State, doubts } from './layout.js';
 import { duration, grouped } from './time.js';
 import { type View, around } from './view.js';
@@ -12,6 +12,7 @@ const STEPS = 12;
 
 export class Details implements Part {
   private readonly box = byId('details');
+  private readonly pending = new Pending(this.box);
   private readonly reload = later(120, () => void this.load());
 
   constructor(private readonly app: App) {}
@@ -28,6 +29,7 @@ export class Details implements Part {
     const { from, to, tid } = app.view;
     if (tid === null) return;
     const window = { from: app.at(from), to: app.at(to) };
+    const done = this.pending.begin();
     try {
       const [list, states] = await Promise.all([
         app.client.ask('details', 'threads', { ...window, match: String(tid), limit: 50 }),
@@ -36,6 +38,8 @@ export class Details implements Part {
       if (list && states) this.show(tid, list, states);
     } catch (error) {
       this.box.replaceChildren(el('p', 'note wrong', error instanceof Error ? error.message : String(error)));
+    } finally {
+      done();
     }
   }
 

@@ -125,6 +125,27 @@ export function onFrame(go: (frame: number) => void): () => void {
   };
 }
 
+/** A part of the page whose answer may take long. Until it is there the part says that what it shows is of an earlier question. */
+export class Pending {
+  private newest = 0;
+
+  constructor(private readonly box: HTMLElement) {}
+
+  /** A question is asked, or will be. What is returned says that it is answered; of an older one it says nothing. */
+  begin(): () => void {
+    const own = ++this.newest;
+    this.box.setAttribute('aria-busy', 'true');
+    return () => {
+      if (own === this.newest) this.end();
+    };
+  }
+
+  /** Nothing is asked any more. */
+  end(): void {
+    this.box.removeAttribute('aria-busy');
+  }
+}
+
 /** Larger pieces of work, such as taking an answer: one of them a frame, so that the picture goes on moving. */
 export class Turns {
   private readonly waiting: (() => void)[] = [];

@@ -4,7 +4,7 @@
 import type { Parameters } from './api.js';
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, clean, el, later, link } from './dom.js';
+import { Pending, add, byId, clean, el, later, link } from './dom.js';
 import { doubts } from './layout.js';
 import { duration, grouped } from './time.js';
 import { type View, around, looking, marked, sampleOf } from './view.js';
@@ -118,6 +118,7 @@ export function budget(app: App, answer: Answer, whole: number, at: bigint): HTM
 /** The explanation beside the time line. */
 export class Explain implements Part {
   private readonly box = byId('explain');
+  private readonly pending = new Pending(this.box);
   private asked = '';
   private readonly reload = later(150, () => void this.load());
 
@@ -133,7 +134,7 @@ export class Explain implements Part {
     const key = JSON.stringify(asked);
     if (key === this.asked && before?.format === view.format && before.page === view.page) return;
     this.asked = key;
-    this.box.classList.add('old');
+    this.pending.begin();
     this.reload();
   }
 
@@ -141,6 +142,7 @@ export class Explain implements Part {
     const { app } = this;
     const asked = subject(app.view);
     if (!asked || app.view.explain === 'off') return;
+    const done = this.pending.begin();
     try {
       const answer = await app.client.ask('explain', 'explain', asked);
       if (!answer) return;
@@ -149,8 +151,9 @@ export class Explain implements Part {
       const hint = (error as { hint?: string | null }).hint;
       const text = error instanceof Error ? error.message : String(error);
       this.box.replaceChildren(el('h2', '', 'Why'), el('p', 'note', hint ? `${text}: ${hint}` : text));
+    } finally {
+      done();
     }
-    this.box.classList.remove('old');
   }
 
   private show(answer: Answer): void {

@@ -159,6 +159,8 @@ export class Live {
       } catch {
         client.say(false);
       }
+      // Without a number it is answered at once: that the server is back is seen then, and not with the next news.
+      after = null;
       failures++;
       await pause(Math.min(4000, 250 * 2 ** failures));
     }

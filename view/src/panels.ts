@@ -4,7 +4,7 @@
 import type { Parameters } from './api.js';
 import type { App, Part } from './app.js';
 import type { Answer, Table } from './columns.js';
-import { add, byId, clean, el, later, link, table } from './dom.js';
+import { Pending, add, byId, clean, el, later, link, table } from './dom.js';
 import { piecesOf } from './explain.js';
 import { doubts } from './layout.js';
 import { allSeries, chosenBy, lengthsSaid, seriesName } from './series.js';
@@ -24,6 +24,7 @@ const CHOICES = ['filter', 'what', 'stats', 'format', 'lengths', 'apart', 'spans
 export abstract class Panel implements Part {
   protected readonly box: HTMLElement;
   private readonly reload = later(150, () => void this.load());
+  protected readonly pending: Pending;
   private isLoading = false;
 
   constructor(
@@ -31,18 +32,23 @@ export abstract class Panel implements Part {
     private readonly tab: View['tab'],
   ) {
     this.box = byId(tab);
+    this.pending = new Pending(this.box);
   }
 
   changed(view: View, before: View | null): void {
     if (view.page !== 'timeline' || view.tab !== this.tab) return;
     const isSame = before && before.page === view.page && before.tab === view.tab && before.from === view.from && before.to === view.to;
-    if (!isSame || CHOICES.some((name) => before[name] !== view[name])) this.reload();
+    if (isSame && !CHOICES.some((name) => before[name] !== view[name])) return;
+    if (!this.app.isFollowing) this.pending.begin();
+    this.reload();
   }
 
   private async load(): Promise<void> {
     // While the picture moves a question may take longer than the pause between two: it is not given up for the next.
     if (this.app.isFollowing && this.isLoading) return this.reload();
     this.isLoading = true;
+    // What is followed is always of a moment ago.
+    const done = this.app.isFollowing ? () => this.pending.end() : this.pending.begin();
     try {
       const answer = await this.ask();
       if (answer) this.show(answer);
@@ -52,6 +58,7 @@ export abstract class Panel implements Part {
       this.failed(el('pre', 'note wrong', hint ? `${text}\n${hint}` : text));
     } finally {
       this.isLoading = false;
+      done();
     }
   }
 

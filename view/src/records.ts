@@ -3,7 +3,7 @@
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { add, byId, clean, el, later, turns } from './dom.js';
+import { Pending, add, byId, clean, el, later, turns } from './dom.js';
 import { type Steps, inParts } from './steps.js';
 import { duration, grouped } from './time.js';
 import { type View, looking } from './view.js';
@@ -46,6 +46,7 @@ export function toggled(columns: string, name: ColumnName): string {
 
 export class Records implements Part {
   private readonly box = byId('records');
+  private readonly pending = new Pending(this.box);
   private readonly body = el('tbody');
   private readonly note = el('div', 'note');
   private readonly head = el('tr');
@@ -126,7 +127,9 @@ export class Records implements Part {
   private async restart(): Promise<void> {
     this.isFresh = true;
     [this.rows, this.last, this.hasMore] = [0, null, false];
+    const done = this.app.isFollowing ? () => this.pending.end() : this.pending.begin();
     await this.more();
+    done();
   }
 
   private async more(): Promise<void> {

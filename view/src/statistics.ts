@@ -101,6 +101,19 @@ export function columnsOf(by: Group, answer: Answer, time: (at: bigint) => strin
   return [...columns, { head: 'Doubt', cell: ({ of, row }) => doubts(answer, of.number('doubt', row) ?? 0) }];
 }
 
+/** How long the threads of an answer to `threads` ran, those that ran; the columns have the names of those of statistics. Pure. */
+export function timesOf(answer: Answer): { rows: number[]; columns: ColumnOf<number>[] } {
+  const of = answer.table('threads');
+  const ran = (row: number): number => of.number('running_ns', row) ?? 0;
+  const length = Math.max(1, answer.head.to - answer.head.from);
+  const columns: ColumnOf<number>[] = [
+    { head: GROUPS.thread, cell: (row) => `${of.text('name', row) ?? ''}[${of.number('tid', row) ?? ''}]` },
+    { head: 'CPU time', isNumber: true, cell: (row) => duration(ran(row)) },
+    { head: 'Of one CPU', isNumber: true, cell: (row) => `${((100 * ran(row)) / length).toFixed(1)} %` },
+  ];
+  return { rows: Array.from({ length: of.rows }, (_, row) => row).filter((row) => ran(row) > 0), columns };
+}
+
 /** What is of all rows. */
 export function totals(answer: Answer): string {
   const number = (name: string): number => Number(answer.head.info[name] ?? 0);
@@ -116,6 +129,9 @@ export class Statistics extends Panel {
   private readonly sorts = el('span', 'seg');
   private readonly head = el('div', 'choose', 'By', this.groups, 'sorted by', this.sorts);
   private readonly body = el('div');
+  /** Which question is the newest, and which was shown last. */
+  private asked = 0;
+  private shown = 0;
 
   constructor(app: App) {
     super(app, 'statistics');
@@ -134,10 +150,28 @@ export class Statistics extends Panel {
   }
 
   protected ask(): Promise<Answer | null> {
+    this.asked++;
+    // What was chosen is seen to be chosen, however long the answer takes.
+    this.frame();
+    const { by, sort } = groupOf(this.app.view);
+    if (by === 'thread' && (sort ?? 'time') === 'time' && !this.window.filter && !this.app.isFollowing) void this.times();
     return this.app.client.ask('statistics', 'statistics', { ...this.window, ...groupOf(this.app.view), limit: ROWS });
   }
 
-  protected show(answer: Answer): void {
+  /** How long threads ran is in the index: that is shown while their records are counted. */
+  private async times(): Promise<void> {
+    const own = this.asked;
+    const { from, to } = this.window;
+    const answer = await this.app.client.ask('times', 'threads', { from, to, by: 'running', limit: ROWS }).catch(() => null);
+    if (answer?.head.info['source'] !== 'index' || own !== this.asked || own === this.shown) return;
+    const { rows, columns } = timesOf(answer);
+    const choose = (row: number): void => this.app.go({ ...this.app.view, tid: answer.table('threads').number('tid', row) });
+    this.body.replaceChildren(el('p', 'note', 'How long threads ran, by the index. Their records, interrupts and runs are being counted.'), table(columns, rows, choose));
+    this.pending.end();
+  }
+
+  /** What is above the table. */
+  private frame(): void {
     const { by, sort } = groupOf(this.app.view);
     const isBy = (one: HTMLElement): boolean => one.dataset['group'] === by || (sort !== null && one.dataset['sort'] === sort);
     for (const one of [...this.groups.children, ...this.sorts.children] as HTMLElement[]) {
@@ -145,9 +179,14 @@ export class Statistics extends Panel {
       one.setAttribute('aria-pressed', String(isBy(one)));
       one.hidden = by === 'event' && one.dataset['sort'] === 'time';
     }
+    if (!this.body.isConnected) this.box.replaceChildren(this.head, this.body);
+  }
+
+  protected show(answer: Answer): void {
+    this.shown = this.asked;
+    const { by } = groupOf(this.app.view);
     const rows = statRows(answer);
     const columns = columnsOf(by, answer, (at) => this.app.times.text(at));
-    if (!this.body.isConnected) this.box.replaceChildren(this.head, this.body);
     const notes = [totals(answer), ...answer.head.notes].map((note) => el('p', 'note', note));
     this.body.replaceChildren(...notes, table(columns, rows, (row) => this.choose(by, row)));
   }

@@ -4,7 +4,7 @@
 
 import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
-import { add, byId, button, el, later } from './dom.js';
+import { Pending, add, byId, button, el, later } from './dom.js';
 import { dashed, patterns, sharpen } from './draw.js';
 import { type Hole, Losses, countOf } from './losses.js';
 import { palette } from './palette.js';
@@ -67,6 +67,7 @@ interface Line {
 
 export class Values implements Part {
   private readonly box = byId('values');
+  private readonly pending = new Pending(this.box);
   private readonly list = el('div');
   private readonly event = el('select');
   private readonly field = el('select');
@@ -150,7 +151,9 @@ export class Values implements Part {
       this.paint(line);
     };
     this.list.classList.toggle('empty', fields.length === 0);
+    const done = app.isFollowing ? () => this.pending.end() : this.pending.begin();
     await Promise.all(fields.map(ask));
+    done();
   }
 
   private made(field: string): Line {

@@ -219,7 +219,7 @@ await step('latencies: a table, a picture, and a way from one to its moment', as
   assert.ok((await fragment()).a && (await fragment()).b);
 });
 await step('beside the worst one is its explanation, whose threads and times are links', async () => {
-  await until(() => /Where the time went/.test(document.querySelector('#explain').textContent) && !document.querySelector('#explain').classList.contains('old'));
+  await until(() => /Where the time went/.test(document.querySelector('#explain').textContent) && !document.querySelector('#explain').hasAttribute('aria-busy'));
   assert.ok((await text('#explain .headline')).length > 20);
   // The parts of the bar are the whole.
   const widths = await page.$$eval('#explain .budget i', (parts) => parts.map((part) => parseFloat(part.style.width)));

@@ -8,6 +8,7 @@ import { address } from '../src/api.js';
 import { type Box, boxesOf } from '../src/cells.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
+import { Pending } from '../src/dom.js';
 import { type Row, pieceAt, rangeOf } from '../src/layout.js';
 import { hasKey } from '../src/flame.js';
 import { identity } from '../src/palette.js';
@@ -218,4 +219,20 @@ test('spans that are paired by a field have a row for each of its values', () =>
   assert.ok(nine);
   assert.deepEqual([pieceAt(nine, 20, 8)?.tip?.text, nine.pieces.at(-1)?.label], ['req 9, other[8]', '17 spans']);
   assert.deepEqual([hasKey('a, b'), hasKey('a, b, by=$tid'), hasKey('a, b, by=id')], [false, false, true]);
+});
+
+test('a part waits until its newest question is answered', () => {
+  const set = new Map<string, string>();
+  const box = { setAttribute: (name: string, value: string) => set.set(name, value), removeAttribute: (name: string) => set.delete(name) };
+  const pending = new Pending(box as unknown as HTMLElement);
+  const [first, second] = [pending.begin(), pending.begin()];
+  first();
+  assert.equal(set.get('aria-busy'), 'true', 'an older one says nothing');
+  second();
+  assert.equal(set.size, 0);
+  const third = pending.begin();
+  pending.end();
+  assert.equal(set.size, 0);
+  third();
+  assert.equal(set.size, 0);
 });

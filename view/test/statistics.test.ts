@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { type Answer, decode } from '../src/columns.js';
-import { columnsOf, type Group, groupOf, percent, statRows, totals } from '../src/statistics.js';
+import { columnsOf, type Group, groupOf, percent, statRows, timesOf, totals } from '../src/statistics.js';
 import { fromFragment, toFragment, whole } from '../src/view.js';
 import { type Columns, frame } from './frame.js';
 
@@ -70,4 +70,14 @@ test('CPUs and events', () => {
   ]);
   const events = decode(frame({ rows: rows(1, { name: ['text', [0]], is_kernel: ['u8', [1]], records: ['u64', [5n]], first: ['i64', [-3n]], last: ['i64', [9n]] }), others: rows(0, { records: ['u64', []] }) }, { texts: ['sched_switch'] }));
   assert.deepEqual(cells(events, 'event'), [['sched_switch', '5', '', 'kernel', '@-3', '@9']]);
+});
+
+test('how long threads ran, of those that ran', () => {
+  const of: Columns = { tid: ['i32', [7, 8, 9]], name: ['text', [0, null, 0]], running_ns: ['u64', [250_000n, 0n, 1000n]] };
+  const answer = decode(frame({ threads: of }, { texts: ['<b>'], info: { source: 'index' } }));
+  const { rows, columns } = timesOf(answer);
+  assert.deepEqual(rows, [0, 2]);
+  assert.deepEqual(columns.map(({ head }) => head), ['Thread', 'CPU time', 'Of one CPU']);
+  const length = answer.head.to - answer.head.from;
+  assert.deepEqual(columns.map(({ cell }) => cell(0)), ['<b>[7]', '250 µs', `${((100 * 250_000) / length).toFixed(1)} %`]);
 });
