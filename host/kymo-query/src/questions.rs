@@ -19,6 +19,7 @@ mod places;
 mod records;
 mod results;
 mod schema;
+mod slice;
 mod slice_drawn;
 mod slice_parts;
 mod slice_rows;

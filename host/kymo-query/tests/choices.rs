@@ -133,8 +133,8 @@ fn a_frequency_that_was_set_before_the_window_holds_at_its_begin() {
     assert_eq!(rows(&later, "idle", &["at", "state"]), [[json!(300), json!(2)]]);
 }
 
-/// A window of more spans than are kept at a time is shown up to its end: what lies within a span that ends much later is
-/// below it, and all of them are counted.
+/// A window of more spans than are kept at a time is shown up to its end: what lies within a span that ends much later
+/// is below it, and all of them are counted.
 #[test]
 fn spans_of_a_whole_window_are_shown_however_many_they_are() {
     const SPANS: u64 = 140_000;

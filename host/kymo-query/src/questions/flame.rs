@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans of a window as a flame graph [spec/view.md 4.18]: spans that lie within the same ones are summed up.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
-use super::slice_parts::{Begun, TakeSlices, Waiting, divided};
-use super::slices::{Slice, SliceAnswer, find};
+use super::slice::Slice;
+use super::slice_parts::{OpenSlice, TakeSlices, Waiting, divided};
+use super::slices::{SliceAnswer, find};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
@@ -75,7 +79,7 @@ impl Frames {
     }
 
     /// The spans of one thread.
-    fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[Begun]) {
+    fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[OpenSlice]) {
         let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
         // Those that are open, and their frames.
         let mut open: Vec<(i64, u32)> = Vec::new();
@@ -133,8 +137,8 @@ impl Frames {
         }
     }
 
-    /// Joins frames of one kind, but for those of spans that have not ended. What lies within one that never ended is its
-    /// parent's.
+    /// Joins frames of one kind, but for those of spans that have not ended. What lies within one that never ended is
+    /// its parent's.
     fn join(&mut self) {
         let mut waits = vec![false; self.list.len()];
         self.waiting.values().flat_map(Waiting::places).for_each(|at| waits[at as usize] = true);
@@ -166,7 +170,7 @@ impl Frames {
 }
 
 impl TakeSlices for Frames {
-    fn part(&mut self, ended: Vec<Slice>, begun: &[Begun]) {
+    fn part(&mut self, ended: Vec<Slice>, begun: &[OpenSlice]) {
         // How long an open one is, is not known.
         let ended = ended.into_iter().filter(|slice| !slice.open).collect();
         let before: Vec<Option<i32>> = self.waiting.keys().copied().collect();
@@ -204,62 +208,4 @@ pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
     answer.push(table);
     walked.tell(&mut answer);
     Ok(answer)
-}
-
-#[cfg(test)]
-mod tests {
-    use kymo_testing::Random;
-
-    use super::super::slice_parts::made::{Made, PIXELS};
-    use super::*;
-
-    type Path = Vec<u16>;
-
-    /// Joins frames behind each part.
-    struct Joining(Frames);
-
-    impl TakeSlices for Joining {
-        fn part(&mut self, ended: Vec<Slice>, begun: &[Begun]) {
-            self.0.part(ended, begun);
-            self.0.join();
-        }
-    }
-
-    /// Each frame by the spans that it lies in, the sums of it, and its longest span.
-    fn frames(made: &Made, every: usize) -> Vec<(Path, [u64; 3], u64)> {
-        let mut joining = Joining(Frames::new(PIXELS()));
-        made.give(&mut joining, every);
-        let Joining(mut frames) = joining;
-        frames.finish();
-        assert_eq!(frames.left_out, 0);
-        let list = &frames.list;
-        let longest = |frame: &FlameFrame| frame.longest.0.1.abs_diff(frame.longest.0.0);
-        let mut all: Vec<_> = list.iter().map(|frame| (path(list, frame), sums(frame), longest(frame))).collect();
-        all.sort();
-        all
-    }
-
-    fn path(list: &[FlameFrame], frame: &FlameFrame) -> Path {
-        let mut all = frame.parent.map_or_else(Vec::new, |parent| path(list, &list[parent as usize]));
-        assert_eq!(all.len(), usize::from(frame.depth));
-        all.push(frame.span);
-        all
-    }
-
-    fn sums(frame: &FlameFrame) -> [u64; 3] {
-        [frame.total_ns, frame.within_ns, frame.count]
-    }
-
-    #[test]
-    fn parts_come_to_the_frames_of_the_whole() {
-        let mut random = Random::new("parts_of_a_flame", 1);
-        for round in 0..60 {
-            let made = Made::threads(&mut random, 400);
-            let whole = frames(&made, usize::MAX);
-            assert!(whole.iter().any(|(path, ..)| path.len() > 2), "{round}: nothing lies within others");
-            for every in [1, 2, 7, 50] {
-                assert_eq!(frames(&made, every), whole, "round {round}, parts of {every}");
-            }
-        }
-    }
 }

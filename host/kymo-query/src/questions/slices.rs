@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans between two events, nested by thread or by key [spec/view.md 4.7].
 
-use kymo_analyze::{Doubt, Name, Sample, Sink, State};
+use kymo_analyze::{Doubt, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
 
 use super::begun::begin;
 use super::overview::records_about;
+use super::slice::Slice;
 use super::slice_drawn::Drawn;
-use super::slice_parts::{Begun, PART, TakeSlices};
+use super::slice_parts::{OpenSlice, PART, TakeSlices};
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::Answer;
 use crate::error::Error;
@@ -25,23 +26,6 @@ const OPEN_MAX: usize = 4096;
 
 /// How long before the window is read at least, ns.
 const LEAD_NS: u64 = 10_000_000;
-
-/// A span of a thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
-    pub span: u16,
-    pub tid: Option<i32>,
-    pub process: Option<i32>,
-    pub name: Name,
-    pub cpu: Option<u32>,
-    pub from: i64,
-    pub to: i64,
-    /// It has not ended in the window.
-    pub open: bool,
-    pub doubt: Doubt,
-    /// Where it is drawn.
-    pub row: SliceRow,
-}
 
 struct Slices<'v, T> {
     spans: Spans<'v>,
@@ -73,9 +57,9 @@ impl<T: TakeSlices> Slices<'_, T> {
                 SliceRow::Key(..) => SliceRow::Key(span, Some(keys.known(&waiting.key_text())?)),
                 of_thread @ SliceRow::Thread(_) => of_thread,
             };
-            Some(Begun { row, span, tid, from })
+            Some(OpenSlice { row, span, tid, from })
         });
-        let begun: Vec<Begun> = begun.collect();
+        let begun: Vec<OpenSlice> = begun.collect();
         self.taker.part(std::mem::take(&mut self.list), &begun);
     }
 
