@@ -107,16 +107,18 @@ fn the_blind_test_draws_asks_and_scores() {
     }
     let _turn = kymo_tests::turn::beside_others();
     let mut command = Command::new("python3");
-    command.arg(repository().join("lab/blind")).args(["--traces", "2", "--seed", "5", "--json", "--kymo"]);
+    // Locks, beside io and a compiler. Beside `net` a hog of a real-time priority can stop all ordinary threads of a 6.18
+    // kernel for minutes, but for those of the load (measured: both CPUs in the kernel, its own workers stuck for 50 s).
+    command.arg(repository().join("lab/blind")).args(["--traces", "2", "--seed", "11", "--json", "--kymo"]);
     let Ok(done) = command.arg(kymo_tests::paths::kymo()).output() else {
         return kymo_tests::skip("lab/blind", "no python3");
     };
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(told.starts_with("seed 5\n"), "{told}");
+    assert!(told.starts_with("seed 11\n"), "{told}");
     let found: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
     let traces = found["traces"].as_array().expect("traces");
     let count = |score: &str| traces.iter().filter(|trace| trace["score"] == score).count();
-    assert_eq!((&found["schema"], &found["seed"]), (&"kymo-blind-1".into(), &5.into()));
+    assert_eq!((&found["schema"], &found["seed"]), (&"kymo-blind-1".into(), &11.into()));
     // What could not be injected on a busy machine is drawn again, but not for ever.
     assert!((1..=2).contains(&traces.len()), "{found:#}");
     for score in ["right", "doubtful", "failed", "wrong"] {
