@@ -107,8 +107,9 @@ fn the_blind_test_draws_asks_and_scores() {
     }
     let _turn = kymo_tests::turn::beside_others();
     let mut command = Command::new("python3");
-    // Locks, beside io and a compiler. Beside `net` a hog of a real-time priority can stop all ordinary threads of a 6.18
-    // kernel for minutes, but for those of the load (measured: both CPUs in the kernel, its own workers stuck for 50 s).
+    // Locks, beside io and a compiler. Beside `net` a hog of a real-time priority can stop all ordinary threads of a
+    // 6.18 kernel for minutes, but for those of the load (measured: both CPUs in the kernel, its own workers stuck for
+    // 50 s).
     command.arg(repository().join("lab/blind")).args(["--traces", "2", "--seed", "11", "--json", "--kymo"]);
     let Ok(done) = command.arg(kymo_tests::paths::kymo()).output() else {
         return kymo_tests::skip("lab/blind", "no python3");
