@@ -142,7 +142,7 @@ export class Flame extends Panel {
     const spans = (answer.head.info['spans'] as string[] | undefined) ?? [];
     const { boxes, total } = flameBoxes(answer);
     const notes = [...answer.head.notes];
-    const left = Number(answer.head.info['left_out'] ?? 0) + Number(answer.head.info['frames_left_out'] ?? 0);
+    const left = Number(answer.head.info['frames_left_out'] ?? 0);
     if (left) notes.push(`${grouped(left)} spans are left out.`);
     const plot = el('div', 'flames');
     plot.style.height = `${LEVEL * (1 + Math.max(0, ...boxes.map(({ depth }) => depth)))}px`;
