@@ -32,7 +32,7 @@ pub use ast::{
 pub use check::Checked;
 pub use compile::{CompileError, compile};
 pub use error::{Error, Span};
-pub use matcher::{Closed, KeyPart, KeyValue, Matcher, PairCounts, PairLatency, Waiting};
+pub use matcher::{Closed, KeptBegin, KeyPart, KeyValue, Matcher, PairCounts, PairLatency, Waiting};
 pub use necessary::{Necessary, Say, necessary};
 pub use open::{OPEN_MAX, Open};
 pub use parse::{DEPTH_MAX, TEXT_BYTES_MAX, parse, parse_of_trace};

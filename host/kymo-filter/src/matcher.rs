@@ -87,6 +87,41 @@ impl Waiting {
     }
 }
 
+/// A begin that waits for its end, with all that is needed to go on with it later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBegin {
+    /// Its key, as bytes.
+    pub key: Box<[u8]>,
+    /// When it began, ns; `None` where no latency begins there.
+    pub ns: Option<i128>,
+    /// The thread that began it, where the record tells it.
+    pub thread: Option<i128>,
+    /// The process, where pairs are of one thread and the record tells it.
+    pub process: Option<i128>,
+    /// Begins with the same key directly in it.
+    pub inner: u64,
+}
+
+impl KeptBegin {
+    /// The key of a pair that is of one thread. `cpu`: of an idle thread, which is one for each CPU.
+    pub fn key_of_thread(thread: i128, cpu: Option<u32>) -> Box<[u8]> {
+        let mut key = Vec::new();
+        append(&mut key, Value::Int(thread));
+        if let Some(cpu) = cpu {
+            append(&mut key, Value::Int(cpu.into()));
+        }
+        key.into()
+    }
+
+    /// The CPU in such a key.
+    pub fn cpu_of_idle(&self) -> Option<u32> {
+        match values(&self.key).nth(1)? {
+            KeyValue::Integer(cpu) => u32::try_from(cpu).ok(),
+            _ => None,
+        }
+    }
+}
+
 /// Finds the latencies of one pair in records that are given in the order of time.
 #[derive(Debug)]
 pub struct PairLatency {
@@ -144,6 +179,20 @@ impl PairLatency {
         self.open.entries().filter_map(|(key, begun)| {
             Some(Waiting { ns: begun.ns?, thread: begun.thread, key: values(key).collect() })
         })
+    }
+
+    /// Those begins, in the order in which they began.
+    pub fn kept(&self) -> impl Iterator<Item = KeptBegin> {
+        self.open.in_order().map(|(key, begun)| {
+            let OpenPair { ns, thread, process, inner } = *begun;
+            KeptBegin { key: key.clone(), ns, thread, process, inner }
+        })
+    }
+
+    /// Goes on with a begin. They are given in the order in which they began.
+    pub fn resume(&mut self, kept: KeptBegin) {
+        let KeptBegin { key, ns, thread, process, inner } = kept;
+        self.open.push(key, OpenPair { ns, thread, process, inner });
     }
 
     /// Begins behind one with the same key that has not been closed: it, or its end, may be missing.

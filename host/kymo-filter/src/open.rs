@@ -105,6 +105,15 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher + Default> Open<K, V, S> {
         self.by_key.iter().flat_map(|(key, stack)| stack.iter().map(move |(_, value)| (key, value)))
     }
 
+    /// All that wait with their keys, in the order in which they began.
+    pub fn in_order(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.order.iter().filter_map(|(key, number)| {
+            let stack = self.by_key.get(key)?;
+            let at = stack.binary_search_by_key(number, |(number, _)| *number).ok()?;
+            Some((key, &stack.get(at)?.1))
+        })
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.count

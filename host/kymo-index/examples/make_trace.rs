@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes a large trace of a machine that there is not, for measurements: `cargo run --release -p kymo-index --example
-//! make_trace DIR MIB [SHARE]`. SHARE: records of a program in percent of all; without it there are a thousand. With 7
-//! % its records take as long as those of the kernel.
+//! make_trace DIR MIB [SHARE]`. SHARE: records of a program in percent of all, three of four begin or end spans; without
+//! it there are a thousand. With 7 % its records take as long as those of the kernel.
 
 use std::path::Path;
 
@@ -26,7 +26,9 @@ fn main() -> std::io::Result<()> {
     let all = (mib << 20) / RECORD_BYTES;
     let user = share.map_or(1000, |share| all * share.min(90) / 100);
     let records = all.saturating_sub(share.map_or(0, |_| user)) / u64::from(cpus);
-    let plan = common::Plan { cpus, threads: 400, records, packet: 2000, lossy: 5000, user, ..Default::default() };
+    let spans = share.map_or(0, |_| 8);
+    let plan =
+        common::Plan { cpus, threads: 400, records, packet: 2000, lossy: 5000, user, spans, ..Default::default() };
     std::fs::create_dir_all(dir)?;
     common::write(Path::new(dir), &plan)
 }

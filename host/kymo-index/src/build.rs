@@ -3,6 +3,7 @@
 //! the state.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use kymo_analyze::compact::Put;
@@ -20,12 +21,17 @@ use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
 
 use crate::pyramid::{Summed, Summing};
+use crate::span_head::{SpanSink, SpansHead};
+use crate::span_maker::{MadeSpans, SpanMaker};
+use crate::span_pairs::SpanPairs;
 use crate::states::{Keeper, Spacing};
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;
 /// The coarser levels, each a quarter of the one before.
 const FOLDS: usize = 2;
+/// Pieces of spans that wait to be written.
+const SPAN_QUEUE: usize = 16;
 
 /// Ends a build before it is done; shared with who wants that.
 #[derive(Debug, Default)]
@@ -73,6 +79,8 @@ pub(crate) struct Builder<'b> {
     pub classes: &'b Classes,
     pub stop: &'b Stop,
     pub spacing: Spacing,
+    /// Pairs of a program's own events, as `kymo latency --span` has them.
+    pub spans: &'b [String],
 }
 
 impl Builder<'_> {
@@ -85,13 +93,21 @@ impl Builder<'_> {
             *of = Some(Counted::new(trace, stream));
         }
         let others: Vec<usize> = (0..is_read.len()).filter(|&stream| !is_read[stream]).collect();
-        let (scanned, mut states) = thread::scope(|scope| {
-            let scanned = scope.spawn(|| self.scan(trace, &others));
-            let states = self.states(&is_read, &mut counted, to);
-            (scanned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), states)
+        let (give, made) = sync_channel(SPAN_QUEUE);
+        let mut sink = SpanSink::new(self.spans, made);
+        let (scanned, mut states, spans) = thread::scope(|scope| {
+            let scanned = scope.spawn(|| {
+                let scanned = self.scan(trace, &others)?;
+                let has_spans = self.make_spans(trace, &scanned, give)?;
+                Ok::<_, Error>((scanned, has_spans))
+            });
+            let states = self.states(&is_read, &mut counted, to, Some(&mut sink));
+            let spans = sink.finish(to);
+            (scanned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), states, spans)
         });
+        let (scanned, has_spans) = scanned?;
         let mut was_read = true;
-        for (stream, of) in scanned? {
+        for (stream, of) in scanned {
             if self.concerns_state(0, &of.account) {
                 (is_read[stream], was_read) = (true, false);
             }
@@ -99,7 +115,7 @@ impl Builder<'_> {
         }
         if !was_read {
             // Streams that begin with other records, and have some of a kernel.
-            states = self.states(&is_read, &mut [], to);
+            states = self.states(&is_read, &mut [], to, None);
         }
         let counted = counted.into_iter().enumerate();
         let counted: Vec<Counted> =
@@ -110,7 +126,36 @@ impl Builder<'_> {
             // Losses of programs are not in the sums, and answers tell of all losses.
             (states.pyramid, states.pictures, states.latencies) = Default::default();
         }
+        let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
+        let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
+        states.spans = Some(spans?).filter(|_| has_spans && has_all);
         Ok((streams(trace, counted, to)?, states))
+    }
+
+    /// Whether a stream has records that begin or end spans.
+    fn has_spans(&self, trace: &Trace, of: &Counted) -> bool {
+        let pairs = SpanPairs::new(self.spans, trace);
+        pairs.is_some_and(|pairs| of.account.events.iter().any(|of| of.records > 0 && pairs.takes(of.event)))
+    }
+
+    /// Makes the spans of the streams that have them. Whether there are some.
+    fn make_spans(
+        &self,
+        trace: &Trace,
+        scanned: &[(usize, Counted)],
+        give: SyncSender<MadeSpans>,
+    ) -> Result<bool, Error> {
+        let Some(pairs) = SpanPairs::new(self.spans, trace) else { return Ok(false) };
+        let is_of_kernel = |event| pairs.takes(event) && self.classes.is_of_kernel(0, event);
+        if (0..trace.metadata.events.len()).any(is_of_kernel) {
+            return Ok(false);
+        }
+        let mut is_read = vec![false; trace.streams().count()];
+        scanned.iter().for_each(|(stream, of)| is_read[*stream] = self.has_spans(trace, of));
+        let spans = usize::try_from(self.spacing.records / 2).unwrap_or(usize::MAX).max(1);
+        // Where nobody takes them the build has failed already.
+        let give = |made| drop(give.send(made));
+        SpanMaker { pairs, spans, stop: self.stop, give: &give }.make(trace, &is_read)
     }
 
     /// Packets and counts of the trace at a position.
@@ -125,7 +170,7 @@ impl Builder<'_> {
     /// States of all traces together.
     pub fn all_states(&self, to: &mut Writer<'_>) -> Result<StatesHead, Error> {
         let streams: usize = self.traces.iter().map(|trace| trace.streams().count()).sum();
-        self.states(&vec![true; streams], &mut [], to)
+        self.states(&vec![true; streams], &mut [], to, None)
     }
 
     /// Whether a stream begins with a record of a kernel.
@@ -201,6 +246,7 @@ impl Builder<'_> {
         is_read: &[bool],
         counted: &mut [Option<Counted>],
         to: &mut Writer<'_>,
+        mut sink: Option<&mut SpanSink>,
     ) -> Result<StatesHead, Error> {
         let mut reader = self.reader(is_read)?;
         let mut walker = Walker::new(self.classes);
@@ -222,6 +268,7 @@ impl Builder<'_> {
             if keeper.is_due() {
                 keeper.keep(&walker, &reader, to)?;
                 sums.end_part(to)?;
+                sink.as_mut().map_or(Ok(()), |sink| sink.poll(to))?;
             }
             if let (Some(of), Passed::Record { event, cycles, .. }) = (of, passed) {
                 of.account.record(event, cycles);
@@ -252,7 +299,8 @@ impl Builder<'_> {
         let mut put = Put::default();
         cpus.0.put(&mut put);
         let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
-        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures, latencies })
+        let (checkpoints, spans) = (keeper.checkpoints, None::<SpansHead>);
+        Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, spans })
     }
 
     fn summing(&self) -> Result<Summing, Error> {

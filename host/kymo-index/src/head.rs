@@ -10,6 +10,7 @@ use crate::identity::TraceIdentity;
 use crate::latency_head::LatencyHead;
 use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
+use crate::span_head::SpansHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
 
 /// The head of the file.
@@ -44,6 +45,8 @@ pub(crate) struct StatesHead {
     pub pyramid: PyramidHead,
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
+    /// Of a program's own events.
+    pub spans: Option<SpansHead>,
 }
 
 impl IndexHead {
@@ -66,6 +69,7 @@ impl IndexHead {
             states.pyramid.put(put);
             states.pictures.put(put);
             states.latencies.put(put);
+            put.option(states.spans.as_ref(), |put, spans| spans.put(put));
         });
         put.0
     }
@@ -87,7 +91,8 @@ impl IndexHead {
             let checkpoints = take_checkpoints(take)?;
             let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
             let (pictures, latencies) = (PictureHead::take(take)?, LatencyHead::take(take)?);
-            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies })
+            let spans = take.option(SpansHead::take)?;
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, spans })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

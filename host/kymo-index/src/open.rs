@@ -20,6 +20,7 @@ use crate::growing::GrowingIndex;
 use crate::head::{IndexHead, StreamsHead};
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};
 use crate::pyramid::Pyramid;
+use crate::spans::IndexedSpans;
 use crate::states::{States, decode};
 
 /// A trace as it was named: a directory, and the parts of it.
@@ -162,21 +163,29 @@ impl Indexes {
         self.traces.push(head.streams.map(index));
     }
 
+    /// The same of some streams; others are passed over.
+    pub fn starts_of(&self, traces: &[Trace], from_ns: Option<i128>, is_read: &[bool]) -> Vec<Start> {
+        let mut all = is_read.iter();
+        let mut starts = Vec::new();
+        for (index, trace) in traces.iter().enumerate() {
+            let known = self.traces.get(index).and_then(Option::as_ref).zip(only_clock(trace));
+            let from = known.zip(from_ns).and_then(|((index, clock), from)| Some((index, clock.cycles_from(from)?)));
+            for stream in 0..trace.streams().count() {
+                let is_read = all.next() == Some(&true);
+                let place = || from.and_then(|(index, from)| index.place_before(stream, from));
+                starts.push(if is_read { place().map_or(Start::Begin, Start::At) } else { Start::Skip });
+            }
+        }
+        starts
+    }
+
     /// Where to begin with each stream to have all items from `from_ns` on; at its begin where nothing is known.
     pub fn starts(&self, traces: &[Trace], from_ns: i128) -> Vec<Start> {
         if let Some(growing) = self.growing() {
             return growing.starts(traces, clamp(from_ns));
         }
-        let mut starts = Vec::new();
-        for (index, trace) in traces.iter().enumerate() {
-            let known = self.traces.get(index).and_then(Option::as_ref).zip(only_clock(trace));
-            let from = known.and_then(|(index, clock)| Some((index, clock.cycles_from(from_ns)?)));
-            for stream in 0..trace.streams().count() {
-                let place = from.and_then(|(index, from)| index.place_before(stream, from));
-                starts.push(place.map_or(Start::Begin, Start::At));
-            }
-        }
-        starts
+        let streams = traces.iter().map(|trace| trace.streams().count()).sum();
+        self.starts_of(traces, Some(from_ns), &vec![true; streams])
     }
 
     /// Times of the first record and of the last, ns; `None` where an index is missing, or there are no records.
@@ -207,6 +216,7 @@ impl Indexes {
         }
         states.cpus().ok_or("the times of CPUs are damaged")?;
         states.pyramid.check().map_err(|_| "the sums over time are damaged")?;
+        states.spans.as_ref().map_or(Ok(()), IndexedSpans::check).map_err(|_| "the spans are damaged")?;
         let mut bytes = states.pieces.bytes;
         for index in self.traces.iter().flatten().filter(|index| !Arc::ptr_eq(&index.pieces, &states.pieces)) {
             bytes += index.pieces.bytes;
@@ -228,7 +238,8 @@ fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<Sta
     let pieces_of_sums = Arc::clone(&pieces);
     let pyramid =
         Pyramid { pieces: pieces_of_sums, head: of.pyramid, pictures: of.pictures, latencies: of.latencies, before };
-    Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid })
+    let spans = of.spans.map(|head| IndexedSpans { pieces: Arc::clone(&pieces), head });
+    Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid, spans })
 }
 
 /// The clock of all its streams, if it has one only.

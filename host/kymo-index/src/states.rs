@@ -13,6 +13,7 @@ use crate::account::{put_mark, take_mark};
 use crate::buckets::Buckets;
 use crate::file::{Piece, Pieces, Writer};
 use crate::pyramid::Pyramid;
+use crate::spans::IndexedSpans;
 
 /// How far checkpoints are apart at least.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +130,8 @@ pub struct States {
     pub(crate) cpus: Piece,
     /// Where the time of threads went.
     pub pyramid: Pyramid,
+    /// Spans of a program's own events.
+    pub spans: Option<IndexedSpans>,
 }
 
 impl States {

@@ -23,6 +23,9 @@ use crate::states::Spacing;
 /// Behind the name of an index that is being built.
 const NEW_SUFFIX: &str = ".new";
 
+/// Names spans of a trace, as `kymo latency --span` has them.
+pub type NamedSpans = fn(&[Trace], &Classes) -> Vec<String>;
+
 /// How an index is built.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
@@ -32,6 +35,8 @@ pub struct How {
     pub in_cache: bool,
     /// Of checkpoints.
     pub spacing: Spacing,
+    /// Which spans of a program's own events it has; none without it.
+    pub spans: Option<NamedSpans>,
 }
 
 /// What came of it.
@@ -52,7 +57,8 @@ pub fn build(named: &Named, traces: &[Trace], how: How, stop: &Stop, wait: &dyn 
     let identity = |(dir, trace): (&PathBuf, &Trace)| TraceIdentity::of(dir, trace).ok_or(Error::Changing);
     let now = named.parts.iter().zip(traces).map(identity).collect::<Result<Vec<_>, _>>()?;
     let classes = Classes::new(traces);
-    let builder = Builder { traces, classes: &classes, stop, spacing: how.spacing };
+    let spans = how.spans.map_or_else(Vec::new, |named| named(traces, &classes));
+    let builder = Builder { traces, classes: &classes, stop, spacing: how.spacing, spans: &spans };
     let is_one = named.parts.len() == 1 && named.parts[0] == named.dir;
     let mut bytes = 0;
     if !is_one {

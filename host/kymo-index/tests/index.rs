@@ -14,7 +14,7 @@ use kymo_feed::{Classes, Payload};
 use kymo_index::{How, Indexes, Named, Spacing, Stop, build, range};
 
 /// Checkpoints as often as can be.
-const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 50, share: 0 } };
+const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 50, share: 0 }, spans: None };
 
 struct Made {
     dir: tempfile::TempDir,

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use kymo_analyze::Doubt;
-use kymo_index::{Cell, Part};
+use kymo_index::{Cell, Levels, Part};
 
 use crate::parameters::Window;
 
@@ -312,33 +312,6 @@ impl<const STATES: usize> PixelRow<STATES> {
     pub fn finish(mut self, pixels: &Pixels) -> MixedPixels {
         self.close(pixels);
         self.mixed
-    }
-}
-
-/// How deep stretches lie in each other: 0 for those that lie in none.
-#[derive(Clone, Debug, Default)]
-pub struct Levels {
-    /// By level: until when it is taken.
-    ends: Vec<i64>,
-}
-
-impl Levels {
-    /// The level of the next stretch; in the order of their begins, of those that begin together the longest first.
-    pub fn next(&mut self, from: i64, to: i64) -> u16 {
-        // The level of each stretch is free again when it ends.
-        let free = self.ends.iter().rposition(|end| *end > from).map_or(0, |above| above + 1);
-        self.ends.truncate(free);
-        self.ends.push(to);
-        free.min(usize::from(u16::MAX)) as u16
-    }
-
-    /// One whose level is known.
-    pub fn hold(&mut self, level: u16, to: i64) {
-        let level = usize::from(level);
-        if self.ends.len() <= level {
-            self.ends.resize(level + 1, i64::MIN);
-        }
-        self.ends[level] = to;
     }
 }
 

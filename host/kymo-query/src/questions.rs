@@ -21,6 +21,8 @@ mod results;
 mod schema;
 mod slice;
 mod slice_drawn;
+mod slice_index;
+mod slice_open;
 mod slice_parts;
 mod slice_rows;
 mod slices;
@@ -72,7 +74,7 @@ questions! {
     "threads" "the threads of a window" ["from" "to" "by" "limit" "offset" "match"] threads::threads;
     "states" "what threads did, and why they waited"
         ["tids" "from" "to" "pixels" "grid" "calls" "late"] states::states;
-    "slices" "spans between two events" ["span" "rows" "from" "to" "pixels" "tids" "filter" "lead" "most"] slices::slices;
+    "slices" "spans between two events" ["span" "rows" "from" "to" "pixels" "grid" "tids" "filter" "lead" "most"] slices::slices;
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
     "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"

@@ -99,7 +99,8 @@ impl LossLog {
         let newest = self.list.iter_mut().rev().take(64).find(is_of_same);
         let is_same = |pixels: &Pixels, known: &LossAt| {
             let pixel = pixels.of(known.from);
-            pixel == pixels.of(loss.from) && pixel == pixels.of(loss.to) && pixel == pixels.of(known.to)
+            let is_within = known.from.min(loss.from) >= pixels.window().from;
+            is_within && pixel == pixels.of(loss.from) && pixel == pixels.of(loss.to) && pixel == pixels.of(known.to)
         };
         match (newest, pixels) {
             (Some(known), Some(pixels)) if is_same(pixels, &known.all) => known.add(&span),

@@ -17,6 +17,7 @@ mod pictures;
 mod questions;
 #[path = "../../kymo-index/tests/common/mod.rs"]
 mod random_trace;
+mod spans;
 mod statistics;
 mod stories;
 mod sums;

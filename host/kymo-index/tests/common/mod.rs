@@ -43,6 +43,8 @@ pub struct Plan {
     pub begin: u64,
     /// Of so many records of a CPU one is of a request, a timer, or interrupts that are off; 0: none is.
     pub devices: u64,
+    /// Threads of the program whose records are the begins and ends of spans, on two CPUs; 0: there are none.
+    pub spans: u64,
 }
 
 impl Default for Plan {
@@ -57,6 +59,7 @@ impl Default for Plan {
             user: 300,
             begin: 1_000_000,
             devices: 0,
+            spans: 0,
         }
     }
 }
@@ -101,7 +104,11 @@ fn metadata(plan: &Plan) -> String {
         precision_cycles: 0,
         absolute: true,
     };
-    let user = vec![event(1, "motor:step", &[("axis", I32)])];
+    let mut user = vec![event(1, "motor:step", &[("axis", I32)])];
+    if plan.spans > 0 {
+        let names = ["axis:begin", "axis:end", "load:begin", "load:end"];
+        user.extend((2..).zip(names).map(|(id, name)| event(id, name, &[])));
+    }
     let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
     // A trace with devices was recorded by one of its threads, whose latencies do not count.
     let recorder = [("recorded_by", EnvValue::Text("kymo 0".into())), ("recorder_pid", EnvValue::Int(5))];
@@ -283,7 +290,51 @@ pub fn write(dir: &Path, plan: &Plan) -> io::Result<()> {
     write_user(dir, plan, &mut random)
 }
 
+/// Threads with spans in each other. Of some the end is missing, and some end behind what they lie in.
+fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
+    let program = Program { vpid: 10, lane: 0, procname: *b"program\0\0\0\0\0\0\0\0\0" };
+    let stream = |cpu: u32| Stream::create(&dir.join(format!("user_{cpu}_0")), cpu, Some(program));
+    let mut streams = [stream(0)?, stream(1)?];
+    let mut open: Vec<Vec<u16>> = vec![Vec::new(); plan.spans as usize];
+    let (mut time, mut last) = (plan.begin, vec![0; plan.spans as usize]);
+    for record in 1..=plan.user {
+        // Some are of the same time, but none of one thread, by the ns.
+        let thread = random.below(plan.spans) as usize;
+        time = (time + random.below(8).min(1) * random.below(10_000)).max(last[thread] + 2);
+        last[thread] = time;
+        let (stream, tid) = (&mut streams[random.below(2u32) as usize], (12 + thread as u32).to_le_bytes());
+        let own = &mut open[thread];
+        match random.below(8) {
+            0 | 1 => stream.record(time, 1, &[&tid, &(record as i32).to_le_bytes()]),
+            choice if own.is_empty() || own.len() < 5 && choice < 5 => {
+                own.push(random.below(2u32) as u16);
+                stream.record(time, 2 + 2 * own.last().unwrap(), &[&tid]);
+            }
+            _ => {
+                let at = if random.below(16) == 0 { random.below(own.len()) } else { own.len() - 1 };
+                let kind = own.remove(at);
+                if random.below(100) > 0 {
+                    stream.record(time, 3 + 2 * kind, &[&tid]);
+                }
+            }
+        }
+        if stream.count >= plan.packet {
+            stream.end_packet()?;
+        }
+    }
+    for stream in &mut streams {
+        if stream.count > 0 {
+            stream.end_packet()?;
+        }
+        stream.to.flush()?;
+    }
+    Ok(())
+}
+
 fn write_user(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
+    if plan.spans > 0 {
+        return write_spans(dir, plan, random);
+    }
     let program = Program { vpid: 10, lane: 0, procname: *b"program\0\0\0\0\0\0\0\0\0" };
     let mut stream = Stream::create(&dir.join("user_0_0"), 0, Some(program))?;
     let mut time = plan.begin;

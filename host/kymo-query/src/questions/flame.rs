@@ -6,8 +6,10 @@ mod tests;
 
 use std::collections::HashMap;
 
+use kymo_index::{BegunSpan, WaitingPlaces, divided};
+
 use super::slice::Slice;
-use super::slice_parts::{OpenSlice, TakeSlices, Waiting, divided};
+use super::slice_parts::{OpenSlice, TakeSlices};
 use super::slices::{SliceAnswer, find};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
@@ -65,7 +67,7 @@ struct Frames {
     /// Those that spans of one kind share, but for those that had not ended at the end of a part.
     index: HashMap<(Option<u32>, u16), u32>,
     /// By thread: what has begun and not ended, each with a frame of its own.
-    waiting: HashMap<Option<i32>, Waiting<u32>>,
+    waiting: HashMap<Option<i32>, WaitingPlaces<u32>>,
     /// How many there were when those of one kind were joined.
     joined: usize,
     /// Spans that had no place.
@@ -79,26 +81,26 @@ impl Frames {
     }
 
     /// The spans of one thread.
-    fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[OpenSlice]) {
+    fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[BegunSpan]) {
         let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
         // Those that are open, and their frames.
         let mut open: Vec<(i64, u32)> = Vec::new();
         for of in waiting.next(ended, begun) {
             open.retain(|(to, _)| *to > of.from);
-            let cut = of.slice.and_then(|slice| self.pixels.cut(slice.from, slice.to));
-            if of.slice.is_some() && cut.is_none() {
+            let cut = of.ended.and_then(|slice| self.pixels.cut(slice.from, slice.to));
+            if of.ended.is_some() && cut.is_none() {
                 continue;
             }
             // One that ends later than what it began in lies in none of these.
             let parent = || open.iter().rev().find(|(to, _)| *to >= of.to).map(|(_, frame)| *frame);
-            let Some(frame) = of.place.or_else(|| self.frame(parent(), of.span, of.slice.is_some())) else {
-                self.left_out += u64::from(of.slice.is_some());
+            let Some(frame) = of.place.or_else(|| self.frame(parent(), of.span, of.ended.is_some())) else {
+                self.left_out += u64::from(of.ended.is_some());
                 continue;
             };
             open.push((of.to, frame));
-            match of.slice.zip(cut) {
+            match of.ended.zip(cut) {
                 Some((slice, (from, to))) => self.spend(frame, &slice, to.abs_diff(from)),
-                None => waiting.keep(&of, frame),
+                None => waiting.keep((of.span, of.from), frame),
             }
         }
         if !waiting.is_empty() {
@@ -141,7 +143,7 @@ impl Frames {
     /// its parent's.
     fn join(&mut self) {
         let mut waits = vec![false; self.list.len()];
-        self.waiting.values().flat_map(Waiting::places).for_each(|at| waits[at as usize] = true);
+        self.waiting.values().flat_map(WaitingPlaces::iter).for_each(|(_, at)| waits[at as usize] = true);
         let mut all = Frames::new(self.pixels);
         let mut places: Vec<Option<u32>> = Vec::with_capacity(self.list.len());
         for (frame, waits) in self.list.iter().zip(waits) {
@@ -172,9 +174,9 @@ impl Frames {
 impl TakeSlices for Frames {
     fn part(&mut self, ended: Vec<Slice>, begun: &[OpenSlice]) {
         // How long an open one is, is not known.
-        let ended = ended.into_iter().filter(|slice| !slice.open).collect();
-        let before: Vec<Option<i32>> = self.waiting.keys().copied().collect();
-        for (tid, (ended, begun)) in divided(ended, begun, before.into_iter(), (|slice| slice.tid, |of| of.tid)) {
+        let ended = ended.into_iter().filter(|slice| !slice.open).map(|slice| (slice.tid, slice));
+        let begun = begun.iter().map(|of| (of.tid, of.begun()));
+        for (tid, (ended, begun)) in divided(ended, begun, self.waiting.keys().copied().collect::<Vec<_>>()) {
             self.thread(tid, ended, &begun);
         }
         if self.list.len() > 2 * self.joined + FRAMES_MAX {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows over time: from the pictures of the index where pixels are on a grid, else from the records [spec/view.md 3].
 
-use kymo_index::Pyramid;
+use kymo_index::{DamagedSums, Pyramid};
 
 use super::begun::begin;
 use crate::columns::Answer;
@@ -18,6 +18,20 @@ pub(super) fn pixels(of: &Opened, parameters: &mut Parameters) -> Result<Pixels,
     Ok(if is_on_grid { Pixels::on_grid(window, pixels, of.whole()) } else { Pixels::new(window, pixels) })
 }
 
+/// Says of pixels on a grid how many there are, and where the first begins and the last ends.
+pub(super) fn tell_frame(answer: &mut Answer, pixels: &Pixels) {
+    if pixels.shift().is_some() {
+        let (from, to) = pixels.frame();
+        answer.set("pixels", pixels.count());
+        answer.set("frame", [answer.time(from), answer.time(to)]);
+    }
+}
+
+/// A note where the index is damaged.
+pub(super) fn told(damaged: DamagedSums) -> String {
+    format!("{damaged}: this was answered from all records")
+}
+
 /// Takes all of a window. `make` makes what takes it: from the beginning again where pictures turn out to be damaged.
 /// `is_in_pictures`: pictures have all that is asked for.
 pub(super) fn gather<'o, G: TakePictures>(
@@ -30,11 +44,7 @@ pub(super) fn gather<'o, G: TakePictures>(
 ) -> Result<(Answer, G, Walked), Error> {
     let window = pixels.window();
     let mut answer = begin(question, of, window);
-    if pixels.shift().is_some() {
-        let (from, to) = pixels.frame();
-        answer.set("pixels", pixels.count());
-        answer.set("frame", [answer.time(from), answer.time(to)]);
-    }
+    tell_frame(&mut answer, &pixels);
     let states = of.indexes.states.as_ref().filter(|_| is_in_pictures && !window.is_empty());
     if let Some((states, shift)) = states.zip(pixels.shift()) {
         let mut gather = make(Some(&states.pyramid));
@@ -53,7 +63,7 @@ pub(super) fn gather<'o, G: TakePictures>(
                 return Ok((answer, gather, walked));
             }
             Some(Err(error)) => {
-                answer.notes.push(format!("{error}: this was answered from all records"));
+                answer.notes.push(told(error));
             }
         }
     }

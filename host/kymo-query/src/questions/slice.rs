@@ -2,6 +2,7 @@
 //! A span on its way to an answer.
 
 use kymo_analyze::{Doubt, Name};
+use kymo_index::NestedSpan;
 
 use super::slice_rows::SliceRow;
 
@@ -20,4 +21,14 @@ pub(super) struct Slice {
     pub doubt: Doubt,
     /// Where it is drawn.
     pub row: SliceRow,
+}
+
+impl NestedSpan for Slice {
+    fn span(&self) -> u16 {
+        self.span
+    }
+
+    fn stretch(&self) -> (i64, i64) {
+        (self.from, self.to)
+    }
 }

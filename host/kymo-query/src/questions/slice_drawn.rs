@@ -7,12 +7,16 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use kymo_analyze::Doubt;
+use kymo_index::{BegunSpan, Nesting};
+
 use super::begun::doubt_bits;
 use super::slice::Slice;
-use super::slice_parts::{OpenSlice, TakeSlices, Waiting, divided};
+use super::slice_parts::{OpenSlice, TakeSlices};
 use super::slice_rows::{KeyTexts, SliceRow};
 use crate::columns::{Answer, Table, Text};
-use crate::pixels::{Levels, Pixels};
+use crate::lost_until::LostUntil;
+use crate::pixels::Pixels;
 
 /// Slices and blocks of an answer at most.
 const DRAWN_MAX: usize = 1 << 20;
@@ -29,19 +33,12 @@ struct Merged {
     longest_at: i64,
 }
 
-/// One row, between two parts.
-#[derive(Default)]
-struct DrawnRow {
-    /// With their levels.
-    waiting: Waiting<u16>,
-    /// By level: the block that may go on.
-    blocks: BTreeMap<u16, Merged>,
-}
-
 /// What was drawn so far.
 pub(super) struct Drawn {
     pixels: Pixels,
-    rows: BTreeMap<SliceRow, DrawnRow>,
+    nesting: Nesting<SliceRow>,
+    /// By row and level: the block that may go on.
+    blocks: BTreeMap<(SliceRow, u16), Merged>,
     shown: Vec<(Slice, u16)>,
     merged: Vec<Merged>,
     /// The deepest level for which there is room.
@@ -57,20 +54,66 @@ impl Drawn {
     }
 
     fn of(pixels: Pixels, most: usize) -> Drawn {
-        let (rows, shown, merged) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Drawn { pixels, rows, shown, merged, deepest: u16::MAX, left_out: 0, most }
+        let (nesting, blocks, shown, merged) = (Nesting::default(), BTreeMap::new(), Vec::new(), Vec::new());
+        Drawn { pixels, nesting, blocks, shown, merged, deepest: u16::MAX, left_out: 0, most }
     }
 
-    /// Adds a span of a row; of each level in the order of their begins.
-    fn add(&mut self, row: &mut DrawnRow, slice: Slice, level: u16) {
+    /// From now on these have begun and not ended: their rows and levels.
+    pub(super) fn resume(&mut self, waiting: impl Iterator<Item = (SliceRow, BegunSpan, u16)>) {
+        self.nesting = Nesting::default();
+        waiting.for_each(|(row, begun, level)| self.nesting.resume(row, begun, level));
+    }
+
+    /// When the first of those that are drawn one by one begins, ns.
+    pub(super) fn first(&self) -> Option<i64> {
+        self.shown.iter().map(|(slice, _)| slice.from).min()
+    }
+
+    /// Spans that are drawn one by one are doubtful where records were lost since their begin.
+    pub(super) fn doubt(&mut self, lost: &mut LostUntil) {
+        self.shown.sort_by_key(|(slice, _)| slice.to);
+        for (slice, _) in self.shown.iter_mut().filter(|(slice, _)| !slice.open) {
+            slice.doubt |= Doubt::LOST.when(slice.from < lost.at(slice.to));
+        }
+    }
+
+    /// Adds short spans that lie within a pixel: how many, and the length and begin of the longest.
+    pub(super) fn cell(&mut self, (row, level): (SliceRow, u16), pixel: u32, count: u32, longest: (u64, i64)) {
+        let (longest_ns, longest_at) = longest;
+        self.merge(Merged { row, level, pixel, last: pixel, count, longest_ns, longest_at });
+    }
+
+    /// Adds a span, if any of it is in the window; of each row and level in the order of their begins.
+    pub(super) fn add(&mut self, slice: Slice, level: u16) {
+        if self.pixels.cut(slice.from, slice.to.saturating_add(1)).is_none() {
+            return;
+        }
         if self.pixels.shows(slice.to.abs_diff(slice.from)) {
             match self.has_room(level) {
                 true => self.shown.push((slice, level)),
                 false => self.left_out += 1,
             }
-        } else if let Some(fresh) = merge(row.blocks.get_mut(&level), &self.pixels, &slice) {
-            let done = row.blocks.insert(level, Merged { level, ..fresh });
-            self.put(done);
+        } else {
+            let (pixel, last) = (self.pixels.of(slice.from), self.pixels.of(slice.to));
+            let (longest_ns, longest_at) = (slice.to.abs_diff(slice.from), slice.from);
+            self.merge(Merged { row: slice.row, level, pixel, last, count: 1, longest_ns, longest_at });
+        }
+    }
+
+    /// Adds shorter ones to the block before them, or begins another one with them.
+    fn merge(&mut self, next: Merged) {
+        match self.blocks.get_mut(&(next.row, next.level)) {
+            Some(block) if next.pixel <= block.last + 1 => {
+                block.last = block.last.max(next.last);
+                block.count = block.count.saturating_add(next.count);
+                if next.longest_ns > block.longest_ns {
+                    (block.longest_ns, block.longest_at) = (next.longest_ns, next.longest_at);
+                }
+            }
+            _ => {
+                let done = self.blocks.insert((next.row, next.level), next);
+                self.put(done);
+            }
         }
     }
 
@@ -104,9 +147,7 @@ impl Drawn {
 
     /// Ends what may have gone on, and sorts all by row and time.
     fn finish(&mut self) {
-        for row in std::mem::take(&mut self.rows).into_values() {
-            row.blocks.into_values().for_each(|block| self.put(Some(block)));
-        }
+        std::mem::take(&mut self.blocks).into_values().for_each(|block| self.put(Some(block)));
         self.shown.sort_by_key(|(slice, _)| (slice.row, slice.from, std::cmp::Reverse(slice.to)));
         self.merged.sort_by_key(|block| (block.row, block.pixel, block.level));
     }
@@ -145,53 +186,18 @@ impl Drawn {
     /// Whether there are spans of keys that have no row of their own.
     pub(super) fn has_other_keys(&self) -> bool {
         let is_other = |row: &SliceRow| matches!(row, SliceRow::Key(_, None));
-        self.rows.keys().any(is_other)
+        self.shown.iter().map(|(slice, _)| &slice.row).any(is_other)
+            || self.merged.iter().chain(self.blocks.values()).map(|block| &block.row).any(is_other)
     }
 }
 
 impl TakeSlices for Drawn {
     fn part(&mut self, ended: Vec<Slice>, begun: &[OpenSlice]) {
-        let mut rows = std::mem::take(&mut self.rows);
-        let before = rows.iter().filter(|(_, row)| !row.waiting.is_empty()).map(|(key, _)| *key);
-        let parts = divided(ended, begun, before, (|slice| slice.row, |of| of.row));
-        for (key, (ended, begun)) in parts {
-            let row = rows.entry(key).or_default();
-            let mut levels = Levels::default();
-            for of in row.waiting.next(ended, &begun) {
-                let level = match of.place {
-                    Some(level) => {
-                        levels.hold(level, of.to);
-                        level
-                    }
-                    None => levels.next(of.from, of.to),
-                };
-                match of.slice {
-                    Some(slice) => self.add(row, slice, level),
-                    None => row.waiting.keep(&of, level),
-                }
-            }
-        }
-        self.rows = rows;
-    }
-}
-
-/// Adds a slice to a block, or gives the block that it begins.
-fn merge(block: Option<&mut Merged>, pixels: &Pixels, slice: &Slice) -> Option<Merged> {
-    let (first, last) = (pixels.of(slice.from), pixels.of(slice.to));
-    let ns = slice.to.abs_diff(slice.from);
-    match block {
-        Some(block) if first <= block.last + 1 => {
-            block.last = block.last.max(last);
-            block.count = block.count.saturating_add(1);
-            if ns > block.longest_ns {
-                (block.longest_ns, block.longest_at) = (ns, slice.from);
-            }
-            None
-        }
-        _ => {
-            let (longest_ns, longest_at) = (ns, slice.from);
-            Some(Merged { row: slice.row, level: 0, pixel: first, last, count: 1, longest_ns, longest_at })
-        }
+        let mut nesting = std::mem::take(&mut self.nesting);
+        let ended = ended.into_iter().map(|slice| (slice.row, slice));
+        let begun = begun.iter().map(|of| (of.row, of.begun()));
+        nesting.part(ended, begun, |_, slice, level| self.add(slice, level));
+        self.nesting = nesting;
     }
 }
 

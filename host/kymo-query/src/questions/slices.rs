@@ -4,11 +4,15 @@
 use kymo_analyze::{Doubt, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
+use kymo_index::DamagedSums;
 
 use super::begun::begin;
+use super::framed::{self, tell_frame};
 use super::overview::records_about;
 use super::slice::Slice;
 use super::slice_drawn::Drawn;
+use super::slice_index::{self, IndexedSlices};
+use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, PART, TakeSlices};
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::Answer;
@@ -21,9 +25,6 @@ use crate::pixels::Pixels;
 use crate::span::Spans;
 use crate::walk::{Few, Gather, Stop, Walk, Walked};
 
-/// Slices that have not ended, of an answer at most.
-const OPEN_MAX: usize = 4096;
-
 /// How long before the window is read at least, ns.
 const LEAD_NS: u64 = 10_000_000;
 
@@ -32,9 +33,8 @@ struct Slices<'v, T> {
     rows: RowChoice,
     /// Keys that have rows; all of them when the window is read.
     keys: KeyTexts,
-    pixels: Pixels,
     tids: Option<Vec<i32>>,
-    /// Those of the part of the window that is read.
+    /// Those of the part that is read, and those before the window too: what began beside them lies above them.
     list: Vec<Slice>,
     /// Takes each part.
     taker: T,
@@ -66,8 +66,7 @@ impl<T: TakeSlices> Slices<'_, T> {
     /// Thread and time of a begin, of those that are asked for.
     fn begin_of(&self, waiting: &Waiting) -> Option<(Option<i32>, i64)> {
         let tid = waiting.thread.and_then(|tid| i32::try_from(tid).ok());
-        let is_of = self.tids.as_ref().is_none_or(|tids| tid.is_some_and(|tid| tids.contains(&tid)));
-        is_of.then_some((tid, i64::try_from(waiting.ns).unwrap_or(i64::MIN)))
+        Wanted { tids: &self.tids }.has(tid).then_some((tid, i64::try_from(waiting.ns).unwrap_or(i64::MIN)))
     }
 }
 
@@ -77,10 +76,10 @@ impl<T: TakeSlices> Visit for Slices<'_, T> {
     }
 
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let Slices { spans, rows, pixels, tids, list, lost, .. } = self;
+        let Slices { spans, rows, tids, list, lost, .. } = self;
         spans.record(seen, state, &mut |number, key, sample: Sample| {
-            let is_of = tids.as_ref().is_none_or(|tids| sample.tid.is_some_and(|tid| tids.contains(&tid)));
-            if !seen.is_selected || !is_of || pixels.cut(sample.from, sample.to.saturating_add(1)).is_none() {
+            let is_of = Wanted { tids }.has(sample.tid);
+            if !seen.is_selected || !is_of {
                 return;
             }
             list.push(Slice {
@@ -113,25 +112,18 @@ impl<T: TakeSlices> Gather for Slices<'_, T> {
         if !self.takes_all {
             return;
         }
-        let mut open: Vec<(Slice, String)> = Vec::new();
-        let lost_until = self.lost.at(i64::MAX);
+        let (mut open, until) = (OpenSlices::default(), (to, self.lost.at(i64::MAX)));
         for (span, waiting) in self.spans.waiting() {
-            let Some((tid, from)) = self.begin_of(&waiting).filter(|(_, from)| *from < to) else { continue };
-            let thread = tid.and_then(|tid| state.thread(tid));
-            let doubt = Doubt::LOST.when(from < lost_until);
-            let name = thread.map(|thread| thread.name).unwrap_or_default();
-            let process = thread.and_then(|thread| thread.process);
+            let Some((tid, from)) = self.begin_of(&waiting) else { continue };
             let row = self.rows.row(span, None, tid);
             let key = match row {
                 SliceRow::Key(..) => waiting.key_text(),
                 SliceRow::Thread(_) => String::new(),
             };
-            open.push((Slice { span, tid, process, name, cpu: None, from, to, open: true, doubt, row }, key));
+            open.add(OpenSlice { row, span, tid, from }, key, state, until);
         }
-        // The newest, if there are many: one whose end is missing stays open for good.
-        open.sort_by_key(|(slice, _)| (std::cmp::Reverse(slice.from), slice.span, slice.tid));
-        self.left_out += open.len().saturating_sub(OPEN_MAX) as u64;
-        open.truncate(OPEN_MAX);
+        let (open, left_out) = open.newest();
+        self.left_out += left_out;
         for (mut slice, key) in open {
             if let SliceRow::Key(_, number) = &mut slice.row {
                 *number = self.keys.number_of(key);
@@ -156,23 +148,34 @@ pub(super) struct SliceAnswer<T> {
 /// # Errors
 /// Parameters; a span or a filter that is none.
 pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    let window = parameters.window(of)?;
-    let pixels = Pixels::new(window, parameters.pixels()?);
+    let pixels = framed::pixels(of, parameters)?;
+    let window = pixels.window();
     let most = parameters.number("most", 1..=u64::MAX)?;
-    let records =
-        records_for(of, parameters.clone(), window).filter(|records| most.is_some_and(|most| *records > most));
-    // With a window of nothing, what is wrong with the question is said, and which spans there are.
-    let pixels =
-        if records.is_some() { Pixels::new(Window { to: window.from, ..window }, pixels.count()) } else { pixels };
-    let found = find("slices", of, parameters, (pixels, || Drawn::new(pixels)), stop)?;
+    let mut wrong = None;
+    let mut found = match from_index(of, parameters.clone(), pixels, stop)? {
+        Ok(found) => found,
+        Err(damaged) => {
+            wrong = damaged;
+            let records =
+                records_for(of, parameters.clone(), window).filter(|records| most.is_some_and(|most| *records > most));
+            // With a window of nothing, what is wrong with the question is said, and which spans there are.
+            let read = records.map_or(pixels, |_| Pixels::new(Window { to: window.from, ..window }, pixels.count()));
+            let mut found = find("slices", of, parameters, (read, || Drawn::new(read)), stop)?;
+            if let Some(records) = records {
+                let answer = &mut found.answer;
+                answer.about(window.pair());
+                answer.set("records", records);
+                let millions = records / 1_000_000;
+                answer.notes.push(format!("{millions} million records would be read: zoom in, or choose spans"));
+            }
+            found
+        }
+    };
+    found.answer.notes.extend(wrong.map(framed::told));
+    tell_frame(&mut found.answer, &pixels);
     let SliceAnswer { mut answer, taken: drawn, keys, left_out, walked } = found;
     if drawn.has_other_keys() {
         answer.notes.push(format!("there are more than {KEYS_MAX} keys: the spans of others are one row"));
-    }
-    if let Some(records) = records {
-        answer.about(window.pair());
-        answer.set("records", records);
-        answer.notes.push(format!("{} million records would be read: zoom in, or choose spans", records / 1_000_000));
     }
     let left_out = left_out + drawn.tables(&mut answer, &keys);
     answer.set("left_out", left_out);
@@ -181,8 +184,32 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
             "{left_out} spans are not shown, because there are too many, first those within others: zoom in"
         ));
     }
-    walked.tell(&mut answer);
+    walked.tell_of(&mut answer, window);
     Ok(answer)
+}
+
+/// Answers from the index; else what is wrong with it, if something is.
+fn from_index(
+    of: &Opened,
+    mut parameters: Parameters,
+    pixels: Pixels,
+    stop: &Stop,
+) -> Result<Result<SliceAnswer<Drawn>, Option<DamagedSums>>, Error> {
+    let (tids, texts) = (parameters.tids()?, texts(of, &mut parameters));
+    RowChoice::take(&mut parameters, &texts)?;
+    let is_whole = parameters.texts("filter").is_empty() && parameters.text("lead")?.is_none();
+    let Some(spans) = slice_index::has(of, &texts, &pixels).filter(|_| is_whole) else { return Ok(Err(None)) };
+    let IndexedSlices { drawn, left_out, walked } = match slice_index::indexed(of, spans, (pixels, &tids), stop)? {
+        Ok(found) => found,
+        Err(damaged) => return Ok(Err(damaged)),
+    };
+    let window = pixels.window();
+    let mut answer = begin("slices", of, window);
+    answer.set("spans", texts);
+    answer.set("source", "index");
+    // What began at any time before is there.
+    answer.set("lead", window.from.abs_diff(of.base()));
+    Ok(Ok(SliceAnswer { answer, taken: drawn, keys: KeyTexts::default(), left_out, walked }))
 }
 
 /// Finds the spans of a window, in columns of pixels, for what takes them.
@@ -210,7 +237,7 @@ pub(super) fn find<T: TakeSlices>(
         }
         let (rows, tids) = (rows.clone(), tids.clone());
         let (keys, list, lost, taker) = (KeyTexts::default(), Vec::new(), LostUntil::default(), taker());
-        Ok::<_, Error>(Slices { spans, rows, keys, pixels, tids, list, taker, left_out: 0, lost, takes_all })
+        Ok::<_, Error>(Slices { spans, rows, keys, tids, list, taker, left_out: 0, lost, takes_all })
     };
     let (mut gather, walked, source) = run(of, walk, gather, stop)?;
     gather.taker.part(gather.list, &[]);

@@ -38,7 +38,7 @@ impl Few {
     }
 
     /// By stream: whether it has such records. `None` without an index of all, or where something is damaged.
-    fn streams(&self, of: &Opened) -> Option<Vec<bool>> {
+    pub fn streams(&self, of: &Opened) -> Option<Vec<bool>> {
         let whole = of.indexes.whole()?;
         let mut streams = Vec::new();
         for (trace, index) in whole.into_iter().enumerate() {

@@ -54,7 +54,8 @@ pub fn run(args: IndexArgs) -> anyhow::Result<ExitCode> {
         return check(&input, &args);
     }
     let begin = Instant::now();
-    let how = How { anew: args.rebuild, in_cache: args.no_write, ..How::default() };
+    let spans = Some(kymo_query::named_spans as kymo_index::NamedSpans);
+    let how = How { anew: args.rebuild, in_cache: args.no_write, spans, ..How::default() };
     stop_on_signals();
     let wait = |path: &Path| eprintln!("kymo: another process builds {}; waiting for it", path.display());
     let built = match build(&input.named[0], &input.traces, how, &STOP, &wait) {

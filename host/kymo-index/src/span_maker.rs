@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes the spans of parts from the streams of programs, while an index is built [spec/index.md 5.5].
+
+use kymo_ctf::read::{Item, Passed, Range, Reader, Start, Trace};
+use kymo_feed::clamp;
+
+use crate::build::Stop;
+use crate::error::Error;
+use crate::nesting::Nesting;
+use crate::span_bytes::put_waiting;
+use crate::span_pairs::SpanPairs;
+use crate::span_part::{SpanEnd, SpanPart};
+
+/// Parts of a level that are one of the next.
+pub(crate) const SPAN_FAN_OUT: usize = 4;
+/// Spans that end in a part for each that is open at its end, at least: what is open is kept for each part.
+const ENDED_FOR_OPEN: usize = 4;
+/// Rows of a part at most. A part with more is read.
+const ROWS_MAX: usize = 1 << 16;
+/// Records between two looks whether it shall go on.
+const LOOK_EVERY: u32 = 4096;
+
+/// What was made of the spans.
+pub(crate) enum MadeSpans {
+    /// The next part of a level: its bytes, and the length of its columns; `None`: there was too much.
+    Part(usize, Option<(Vec<u8>, u32)>),
+    /// A part of the lowest level is over at that time, ns, with what has begun by then.
+    Over(i64, Vec<u8>),
+}
+
+/// Makes parts, and hands them on. Where nobody takes them it goes on.
+pub(crate) struct SpanMaker<'m> {
+    pub pairs: SpanPairs,
+    /// Spans of a part, at least.
+    pub spans: usize,
+    pub stop: &'m Stop,
+    pub give: &'m dyn Fn(MadeSpans),
+}
+
+/// On its way.
+#[derive(Default)]
+struct Making {
+    nesting: Nesting<Option<i32>>,
+    ended: Vec<SpanEnd>,
+    /// Time of the first record of the part, and of the newest, ns.
+    times: Option<(i64, i64)>,
+    /// By level: parts that are not one of the next yet.
+    levels: Vec<Vec<Option<SpanPart>>>,
+}
+
+impl SpanMaker<'_> {
+    /// Goes through the streams that have such records. False: nothing can be made of them, as times go back, or a
+    /// record does not say who wrote it.
+    pub fn make(mut self, trace: &Trace, is_read: &[bool]) -> Result<bool, Error> {
+        let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
+        let traces = std::slice::from_ref(trace);
+        let Some(mut reader) = Reader::between(traces, Range::default(), &starts) else { return Ok(false) };
+        let (mut making, mut passed) = (Making::default(), 0u32);
+        while let Some(next) = reader.pass() {
+            passed = passed.wrapping_add(1);
+            if passed % LOOK_EVERY == 0 {
+                self.stop.check()?;
+            }
+            let Passed::Record { event, .. } = next else { continue };
+            let Some(Item::Record(record)) = self.pairs.takes(event).then(|| reader.current()).flatten() else {
+                continue;
+            };
+            let time = clamp(record.ns);
+            match making.times {
+                Some((_, newest)) if time < newest => return Ok(false),
+                // A boundary divides the records by their times.
+                Some((_, newest)) if time > newest && self.is_due(&making) => {
+                    self.end_part(&mut making, time);
+                    making.times = Some((time, time));
+                }
+                Some((first, _)) => making.times = Some((first, time)),
+                None => making.times = Some((time, time)),
+            }
+            if !self.pairs.record(&record, |span| making.ended.push(span)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_due(&self, making: &Making) -> bool {
+        making.ended.len() >= self.spans && making.ended.len() >= ENDED_FOR_OPEN * self.pairs.open()
+    }
+
+    /// The part ends in front of a record of that time.
+    fn end_part(&mut self, making: &mut Making, at: i64) {
+        let Making { nesting, ended, times, levels } = making;
+        let (from, to) = times.unwrap_or((at, at));
+        let mut part = SpanPart::new(from, to);
+        let ended = std::mem::take(ended).into_iter().map(|span| (span.tid, span));
+        nesting.part(ended, self.pairs.begun(), |row, span, level| part.add(row, level, span));
+        let mut next = (part.rows.len() <= ROWS_MAX).then_some(part);
+        for level in 0.. {
+            (self.give)(MadeSpans::Part(level, next.as_ref().map(|part| (part.encode(), part.shift))));
+            if levels.len() == level {
+                levels.push(Vec::new());
+            }
+            levels[level].push(next);
+            if levels[level].len() < SPAN_FAN_OUT {
+                break;
+            }
+            let parts: Option<Vec<SpanPart>> = std::mem::take(&mut levels[level]).into_iter().collect();
+            next = parts.and_then(|parts| SpanPart::of(&parts)).filter(|part| part.rows.len() <= ROWS_MAX);
+        }
+        (self.give)(MadeSpans::Over(at, put_waiting(at, &self.pairs.kept(nesting))));
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Spans of a program: those of the index, and those of all records that were ever read, are the same.
+
+use serde_json::Value;
+
+use crate::common::ask;
+use crate::indexed::{index, made, open, window};
+use crate::random_trace::{Plan, Random};
+
+/// More than any trace is long.
+const ALL: &str = "&lead=1000000000000000";
+
+/// How many answers had which kind of rows.
+#[derive(Debug, Default)]
+struct Seen {
+    slices: usize,
+    merged: usize,
+    open: usize,
+    doubtful: usize,
+    deep: usize,
+}
+
+fn rows(answer: &Value, table: &str, column: &str) -> Vec<i64> {
+    let column = answer["tables"][table][column].as_array().unwrap();
+    column.iter().map(|value| value.as_i64().unwrap_or_default()).collect()
+}
+
+/// The first row that differs: both, as text.
+fn first_difference(found: &Value, wanted: &Value) -> Option<[String; 2]> {
+    let count = |of: &Value| of["from"].as_array().or(of["pixel"].as_array()).unwrap().len();
+    let row = |of: &Value, at: usize| -> String {
+        let columns = of.as_object().unwrap().iter();
+        columns.map(|(name, values)| format!("{name}={} ", values.get(at).unwrap_or(&Value::Null))).collect()
+    };
+    let rows = (0..count(found).max(count(wanted))).map(|at| [row(found, at), row(wanted, at)]);
+    rows.into_iter().find(|[found, wanted]| found != wanted)
+}
+
+fn compare(random: &mut Random, plan: &Plan, seen: &mut Seen) {
+    let dir = made(&Plan { seed: random.word(), ..*plan });
+    index(dir.path());
+    let (with, without) = (open(dir.path(), true), open(dir.path(), false));
+    let bounds = with.bounds.unwrap();
+    for round in 0..20 {
+        let (from, to) = window(random, round, bounds);
+        let (from, to) = (from - bounds.0, to - bounds.0);
+        let pixels = [1, 3, 20, 100, 1000, 8000][random.below(6usize)];
+        let tids = ["", "&tids=13", "&tids=12,14,99"][random.below(3usize)];
+        let query = format!("from=@{from}&to=@{to}&grid=1&pixels={pixels}{tids}");
+        let quick = ask(&with, "slices", &query);
+        let all = ask(&without, "slices", &format!("{query}{ALL}"));
+        assert_eq!(quick["info"]["source"], "index", "{plan:?}: {query}");
+        assert_eq!(all["info"]["source"], "records");
+        for table in ["slices", "merged", "losses"] {
+            let (found, wanted) = (&quick["tables"][table], &all["tables"][table]);
+            assert_eq!(first_difference(found, wanted), None, "{plan:?}: {table} of {query}");
+        }
+        for key in ["from", "to", "lost"] {
+            assert_eq!(quick[key], all[key], "{plan:?}: {key} of {query}");
+        }
+        for key in ["pixels", "frame", "left_out", "lead", "spans"] {
+            assert_eq!(quick["info"][key], all["info"][key], "{plan:?}: {key} of {query}");
+        }
+        seen.slices += rows(&quick, "slices", "from").len();
+        seen.merged += rows(&quick, "merged", "pixel").len();
+        seen.open += rows(&quick, "slices", "open").iter().filter(|open| **open == 1).count();
+        seen.doubtful += rows(&quick, "slices", "doubt").iter().filter(|doubt| **doubt != 0).count();
+        seen.deep += rows(&quick, "merged", "level").iter().filter(|level| **level > 1).count();
+    }
+}
+
+#[test]
+fn the_index_has_the_spans_of_all_records() {
+    let (mut random, mut seen) = (Random::new("indexed_spans", 5), Seen::default());
+    let plan = Plan { records: 1000, user: 1500, spans: 4, ..Plan::default() };
+    let plans = [plan, Plan { lossy: 4, packet: 50, ..plan }, Plan { spans: 1, user: 4000, packet: 7, ..plan }];
+    for plan in plans {
+        for _ in 0..6 {
+            compare(&mut random, &plan, &mut seen);
+        }
+    }
+    let least = [seen.slices, seen.merged, seen.open, seen.doubtful, seen.deep].into_iter().min();
+    assert!(least > Some(100), "{seen:?}");
+}
+
+/// What the index does not have is read.
+#[test]
+fn other_spans_are_read() {
+    let dir = made(&Plan { user: 1500, spans: 4, ..Plan::default() });
+    index(dir.path());
+    let of = open(dir.path(), true);
+    // With an index of these spans all is known that was before.
+    let knows_all = |query: &str| {
+        let answer = ask(&of, "slices", query);
+        answer["info"]["lead"] == answer["from"]
+    };
+    let from = "from=@1000000&grid=1";
+    assert!(knows_all(from));
+    for query in ["lead=10", "span=axis:begin,axis:end&lead=10", "filter=$tid==13&lead=10"] {
+        assert!(!knows_all(&format!("{from}&{query}")), "{query}");
+    }
+    let quick = ask(&of, "slices", &format!("{from}&most=1"));
+    assert!(!rows(&quick, "slices", "from").is_empty(), "nothing is left out where little is read");
+}
