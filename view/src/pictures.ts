@@ -247,7 +247,7 @@ export class Pictures {
       case 'threads':
         return client.ask(`states${slot}`, 'states', { ...gridded, tids, calls: 1, late: LATE_NS });
       case 'spans':
-        return client.ask(`slices${slot}`, 'slices', { ...window, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, most: this.app.view.spans ? null : SPAN_RECORDS, lead: slot ? SPAN_LEAD_NS : null });
+        return client.ask(`slices${slot}`, 'slices', { ...gridded, span: spansOf(this.app.view.spans), rows: this.app.view.rows === 'key' ? 'key' : null, most: this.app.view.spans ? null : SPAN_RECORDS, lead: slot ? SPAN_LEAD_NS : null });
     }
   }
 

@@ -26,9 +26,18 @@ fn main() -> std::io::Result<()> {
     let all = (mib << 20) / RECORD_BYTES;
     let user = share.map_or(1000, |share| all * share.min(90) / 100);
     let records = all.saturating_sub(share.map_or(0, |_| user)) / u64::from(cpus);
-    let spans = share.map_or(0, |_| 8);
-    let plan =
-        common::Plan { cpus, threads: 400, records, packet: 2000, lossy: 5000, user, spans, ..Default::default() };
+    let (spans, unended) = (share.map_or(0, |_| 8), 100_000);
+    let plan = common::Plan {
+        cpus,
+        threads: 400,
+        records,
+        packet: 2000,
+        lossy: 5000,
+        user,
+        spans,
+        unended,
+        ..Default::default()
+    };
     std::fs::create_dir_all(dir)?;
     common::write(Path::new(dir), &plan)
 }

@@ -152,7 +152,7 @@ impl Builder<'_> {
         }
         let mut is_read = vec![false; trace.streams().count()];
         scanned.iter().for_each(|(stream, of)| is_read[*stream] = self.has_spans(trace, of));
-        let spans = usize::try_from(self.spacing.records / 2).unwrap_or(usize::MAX).max(1);
+        let spans = usize::try_from(self.spacing.records / 8).unwrap_or(usize::MAX).max(1);
         // Where nobody takes them the build has failed already.
         let give = |made| drop(give.send(made));
         SpanMaker { pairs, spans, stop: self.stop, give: &give }.make(trace, &is_read)

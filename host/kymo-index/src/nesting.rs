@@ -77,7 +77,8 @@ impl<P: Copy> WaitingPlaces<P> {
             let (span, (from, to)) = (one.span(), one.stretch());
             all.push(Placed { span, from, to, ended: Some(one), place: None });
         }
-        let open = |(span, from): &BegunSpan| Placed { span: *span, from: *from, to: i64::MAX, ended: None, place: None };
+        let open =
+            |(span, from): &BegunSpan| Placed { span: *span, from: *from, to: i64::MAX, ended: None, place: None };
         all.extend(begun.iter().map(open));
         all.sort_by_key(|of| (of.from, Reverse(of.to)));
         if !known.is_empty() {

@@ -131,7 +131,15 @@ impl SpanPairs {
             let (tid, from) = (int(kept.thread), i64::try_from(kept.ns?).ok()?);
             let level = levels.get(&(tid, (span as u16, from))).copied().unwrap_or_default();
             let cpu = kept.cpu_of_idle();
-            Some(WaitingSpan { span: span as u16, from, tid, process: int(kept.process), inner: kept.inner, level, cpu })
+            Some(WaitingSpan {
+                span: span as u16,
+                from,
+                tid,
+                process: int(kept.process),
+                inner: kept.inner,
+                level,
+                cpu,
+            })
         });
         waiting.collect()
     }

@@ -14,7 +14,12 @@ use kymo_query::Learn;
 use kymo_testing::{Random, setting};
 use lives::LifePlan;
 
-const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 40, share: 0 }, spans: Some(kymo_query::named_spans) };
+const HOW: How = How {
+    anew: true,
+    in_cache: false,
+    spacing: Spacing { records: 40, share: 0 },
+    spans: Some(kymo_query::named_spans),
+};
 
 /// A thread that is known: number, process, name.
 type Known = BTreeSet<(u32, Option<u32>, String)>;

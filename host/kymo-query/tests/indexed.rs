@@ -9,7 +9,12 @@ use kymo_index::{How, Indexes, Named, Spacing, build};
 use kymo_query::Opened;
 
 /// As many parts as can be.
-pub const HOW: How = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 }, spans: Some(kymo_query::named_spans) };
+pub const HOW: How = How {
+    anew: true,
+    in_cache: false,
+    spacing: Spacing { records: 20, share: 0 },
+    spans: Some(kymo_query::named_spans),
+};
 
 pub fn named(dir: &Path) -> Named {
     Named { dir: dir.to_owned(), parts: vec![dir.to_owned()] }

@@ -297,7 +297,12 @@ fn windows_have_the_numbers_of_the_verbs() {
         write(dir.path(), &Plan { seed: random.word(), ..plan }).unwrap();
         let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
         let traces = [Trace::open(dir.path()).unwrap().value];
-        let how = How { anew: true, in_cache: false, spacing: Spacing { records: 20, share: 0 }, spans: Some(kymo_query::named_spans) };
+        let how = How {
+            anew: true,
+            in_cache: false,
+            spacing: Spacing { records: 20, share: 0 },
+            spans: Some(kymo_query::named_spans),
+        };
         build(&named, &traces, how, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap();
         let (with, without) = (open(dir.path(), true), open(dir.path(), false));
         same_from_index(&with, &without);

@@ -160,7 +160,12 @@ fn pixels_are_the_states_of_all_records() {
         let without = Opened::new(traces(), Indexes::default(), String::new(), Vec::new());
         compare(&without, &truth, &mut random, 12);
         let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
-        let how = How { anew: true, in_cache: false, spacing: Spacing { records: 50, share: 0 }, spans: Some(kymo_query::named_spans) };
+        let how = How {
+            anew: true,
+            in_cache: false,
+            spacing: Spacing { records: 50, share: 0 },
+            spans: Some(kymo_query::named_spans),
+        };
         build(&named, &traces(), how, &kymo_index::Stop::new(), &|_| panic!("nobody else builds")).unwrap();
         let indexes = Indexes::open(&[named], &traces());
         assert!(indexes.states.is_some());

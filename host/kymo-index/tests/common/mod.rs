@@ -45,6 +45,8 @@ pub struct Plan {
     pub devices: u64,
     /// Threads of the program whose records are the begins and ends of spans, on two CPUs; 0: there are none.
     pub spans: u64,
+    /// Of so many ends of spans one is missing.
+    pub unended: u64,
 }
 
 impl Default for Plan {
@@ -60,6 +62,7 @@ impl Default for Plan {
             begin: 1_000_000,
             devices: 0,
             spans: 0,
+            unended: 100,
         }
     }
 }
@@ -313,7 +316,7 @@ fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
             _ => {
                 let at = if random.below(16) == 0 { random.below(own.len()) } else { own.len() - 1 };
                 let kind = own.remove(at);
-                if random.below(100) > 0 {
+                if random.below(plan.unended) > 0 {
                     stream.record(time, 3 + 2 * kind, &[&tid]);
                 }
             }
