@@ -46,6 +46,8 @@ mod span_head;
 mod span_maker;
 mod span_pairs;
 mod span_part;
+#[cfg(test)]
+mod span_tests;
 mod spans;
 mod states;
 mod sums;

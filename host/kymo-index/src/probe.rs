@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points for fuzzing and for the tests that mutate indexes: bytes in, nothing out but the promise to return.
 
+use std::collections::BTreeMap;
+
 use kymo_analyze::Vocabulary;
 use kymo_analyze::compact::Take;
 use kymo_analyze::shown::Calls;
@@ -15,13 +17,16 @@ use crate::latency_part::{LONGEST_MAX, LatencyPart, cell_range};
 use crate::picture::SHIFT_MAX;
 use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
+use crate::span_bytes::{put_waiting, take_waiting};
+use crate::span_head::SpansHead;
+use crate::span_part::SpanPart;
 use crate::states;
 use crate::sums::PartSums;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 10 {
+    match kind % 13 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -29,7 +34,10 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 10 == 8),
+        8 | 9 => picture(rest, kind % 13 == 8),
+        10 => spans(rest),
+        11 => SpansHead::take(&mut Take(rest)).is_some(),
+        12 => take_waiting(0, rest).is_some_and(|list| put_waiting(0, &list) == rest),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -67,6 +75,16 @@ fn listed_latencies(bytes: &[u8]) -> bool {
     let mut cells = sum.iter().flat_map(|sum| &sum.series).flat_map(|of| &of.cells);
     assert!(cells.all(|cell| cell_range(cell.cell).0 <= cell_range(cell.cell).1));
     is_taken
+}
+
+/// Spans of a part: what was taken is put and taken again, as it is and in longer columns.
+fn spans(bytes: &[u8]) -> bool {
+    let Some(part) = SpanPart::decode(bytes, |_| true) else { return false };
+    assert_eq!(SpanPart::decode(&part.encode(), |_| true).as_ref(), Some(&part));
+    let sum = SpanPart::of(&[part.clone(), SpanPart { shift: SHIFT_MAX, rows: BTreeMap::new(), ..part.clone() }]);
+    let again = sum.as_ref().and_then(|sum| SpanPart::decode(&sum.encode(), |_| true));
+    assert_eq!(again, sum);
+    true
 }
 
 /// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.
