@@ -108,6 +108,37 @@ impl<P: Copy> WaitingPlaces<P> {
     }
 }
 
+/// A span whose place is asked for: one of a part, or a pair whose spans contain another one.
+pub type Asked<'p, S, P> = Option<&'p Placed<S, P>>;
+
+/// Gives the spans of a thread their places, in the order of their begins. What lies within the same ones, by pairs, has
+/// the same place: `place` gives that of a pair within another one's. A span contains another one if it begins before it,
+/// or with it and is longer, and ends no earlier. `is_own`: one that has not ended has a place of its own from then on, for
+/// those within it too. Spans without a place are not there for others.
+pub fn within<S, P: Copy>(
+    all: &[Placed<S, P>],
+    is_own: bool,
+    mut place: impl FnMut(Option<P>, u16, Asked<'_, S, P>) -> Option<P>,
+) -> Vec<Option<P>> {
+    // Those that are open: their ends, pairs, and own places.
+    let mut open: Vec<(i64, u16, Option<P>)> = Vec::new();
+    let mut places = Vec::with_capacity(all.len());
+    for of in all {
+        open.retain(|(to, ..)| *to > of.from);
+        let mut parent = None;
+        let containing = open.iter().filter(|(to, ..)| *to >= of.to);
+        for (_, span, own) in containing.filter(|_| of.place.is_none()) {
+            parent = own.or_else(|| place(parent, *span, None)).or(parent);
+        }
+        let found = of.place.or_else(|| place(parent, of.span, Some(of)));
+        if found.is_some() {
+            open.push((of.to, of.span, found.filter(|_| is_own && (of.ended.is_none() || of.place.is_some()))));
+        }
+        places.push(found);
+    }
+    places
+}
+
 /// The spans of a part by what they are of, with an entry for each of `before`.
 pub fn divided<K: Ord + Copy, S, B>(
     ended: impl IntoIterator<Item = (K, S)>,

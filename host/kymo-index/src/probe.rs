@@ -11,6 +11,7 @@ use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
+use crate::flame_part::FlamePart;
 use crate::head::IndexHead;
 use crate::latency_head::LatencyHead;
 use crate::latency_part::{LONGEST_MAX, LatencyPart, cell_range};
@@ -26,7 +27,7 @@ use crate::sums::PartSums;
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 13 {
+    match kind % 14 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -34,8 +35,9 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 13 == 8),
+        8 | 9 => picture(rest, kind % 14 == 8),
         10 => spans(rest),
+        13 => flame(rest),
         11 => SpansHead::take(&mut Take(rest)).is_some(),
         12 => take_waiting(0, rest).is_some_and(|list| put_waiting(0, &list) == rest),
         _ => Buckets::take(&mut Take(rest)).is_some(),
@@ -85,6 +87,14 @@ fn spans(bytes: &[u8]) -> bool {
     let again = sum.as_ref().and_then(|sum| SpanPart::decode(&sum.encode(), |_| true));
     assert_eq!(again, sum);
     true
+}
+
+/// Where the time of a part went: what was taken is put and taken again, and added to itself.
+fn flame(bytes: &[u8]) -> bool {
+    let Some(part) = FlamePart::decode(bytes, 100) else { return false };
+    assert_eq!(FlamePart::decode(&part.encode(), 100).as_ref(), Some(&part));
+    let sum = FlamePart::of(&[part.clone(), part]);
+    sum.is_some()
 }
 
 /// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.

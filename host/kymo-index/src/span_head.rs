@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use kymo_analyze::compact::{Put, Take};
 
 use crate::file::{Piece, Writer};
+use crate::flame_part::{FlamePath, PATHS_MAX};
 use crate::picture::SHIFT_MAX;
 use crate::span_maker::MadeSpans;
 
@@ -30,6 +31,10 @@ pub(crate) struct SpansHead {
     pub over: Vec<(i64, Piece)>,
     /// By level; `None` where there was too much.
     pub levels: Vec<Vec<Option<SpanPiece>>>,
+    /// The same of where their time went.
+    pub flames: Vec<Vec<Option<Piece>>>,
+    /// What spans lie within, by number.
+    pub paths: Vec<FlamePath>,
 }
 
 impl SpansHead {
@@ -53,6 +58,16 @@ impl SpansHead {
                 });
             }
         }
+        put.number(self.flames.len() as u64);
+        for level in &self.flames {
+            put.number(level.len() as u64);
+            level.iter().for_each(|part| put.option(part.as_ref(), |put, part| part.put(put)));
+        }
+        put.number(self.paths.len() as u64);
+        for (parent, span) in &self.paths {
+            put.option(*parent, |put, parent| put.number(parent.into()));
+            put.number((*span).into());
+        }
     }
 
     pub fn take(take: &mut Take<'_>) -> Option<SpansHead> {
@@ -71,6 +86,15 @@ impl SpansHead {
         for _ in 0..take.count().filter(|levels| *levels <= LEVELS_MAX)? {
             let count = take.count()?;
             head.levels.push((0..count).map(|_| take.option(part)).collect::<Option<_>>()?);
+        }
+        for _ in 0..take.count().filter(|levels| *levels <= LEVELS_MAX)? {
+            let count = take.count()?;
+            head.flames.push((0..count).map(|_| take.option(Piece::take)).collect::<Option<_>>()?);
+        }
+        for number in 0..take.count().filter(|paths| *paths <= PATHS_MAX)? {
+            // A path comes behind that which it goes on.
+            let parent = take.option(|take| take.small::<u32>().filter(|parent| (*parent as usize) < number))?;
+            head.paths.push((parent, take.small()?));
         }
         head.over.is_sorted_by(|a, b| a.0 < b.0).then_some(head)
     }
@@ -112,6 +136,12 @@ impl SpanSink {
                 let part = part.map(|(bytes, shift)| io::Result::Ok(SpanPiece { piece: to.piece(&bytes)?, shift }));
                 levels[level].push(part.transpose()?);
             }
+            MadeSpans::Flame(level, part) => {
+                let levels = &mut self.head.flames;
+                levels.resize(levels.len().max(level + 1), Vec::new());
+                levels[level].push(part.map(|bytes| to.piece(&bytes)).transpose()?);
+            }
+            MadeSpans::Paths(paths) => self.head.paths = paths,
             MadeSpans::Over(at, waiting) => self.head.over.push((at, to.piece(&waiting)?)),
         }
         Ok(())

@@ -6,6 +6,7 @@ use kymo_feed::clamp;
 
 use crate::build::Stop;
 use crate::error::Error;
+use crate::flame_part::{FlameMaker, FlamePart, FlamePath};
 use crate::nesting::Nesting;
 use crate::span_bytes::put_waiting;
 use crate::span_pairs::SpanPairs;
@@ -24,8 +25,34 @@ const LOOK_EVERY: u32 = 4096;
 pub(crate) enum MadeSpans {
     /// The next part of a level: its bytes, and the length of its columns; `None`: there was too much.
     Part(usize, Option<(Vec<u8>, u32)>),
+    /// Where the time of its spans went; `None`: there was too much.
+    Flame(usize, Option<Vec<u8>>),
     /// A part of the lowest level is over at that time, ns, with what has begun by then.
     Over(i64, Vec<u8>),
+    /// What spans lie within, by number, of all parts.
+    Paths(Vec<FlamePath>),
+}
+
+/// By level: parts that are not one of the next yet.
+struct Rising<P>(Vec<Vec<Option<P>>>);
+
+impl<P> Rising<P> {
+    /// Takes the next part of the lowest level. Each part that there is then is given, with its level.
+    fn take(&mut self, part: Option<P>, of: impl Fn(&[P]) -> Option<P>, give: impl Fn(usize, Option<&P>)) {
+        let mut next = part;
+        for level in 0.. {
+            give(level, next.as_ref());
+            if self.0.len() == level {
+                self.0.push(Vec::new());
+            }
+            self.0[level].push(next);
+            if self.0[level].len() < SPAN_FAN_OUT {
+                return;
+            }
+            let parts: Option<Vec<P>> = std::mem::take(&mut self.0[level]).into_iter().collect();
+            next = parts.and_then(|parts| of(&parts));
+        }
+    }
 }
 
 /// Makes parts, and hands them on. Where nobody takes them it goes on.
@@ -38,14 +65,21 @@ pub(crate) struct SpanMaker<'m> {
 }
 
 /// On its way.
-#[derive(Default)]
 struct Making {
     nesting: Nesting<Option<i32>>,
     ended: Vec<SpanEnd>,
     /// Time of the first record of the part, and of the newest, ns.
     times: Option<(i64, i64)>,
-    /// By level: parts that are not one of the next yet.
-    levels: Vec<Vec<Option<SpanPart>>>,
+    flame: FlameMaker,
+    parts: Rising<SpanPart>,
+    flames: Rising<FlamePart>,
+}
+
+impl Making {
+    fn new() -> Making {
+        let (nesting, ended, flame) = (Nesting::default(), Vec::new(), FlameMaker::default());
+        Making { nesting, ended, times: None, flame, parts: Rising(Vec::new()), flames: Rising(Vec::new()) }
+    }
 }
 
 impl SpanMaker<'_> {
@@ -55,7 +89,7 @@ impl SpanMaker<'_> {
         let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
         let traces = std::slice::from_ref(trace);
         let Some(mut reader) = Reader::between(traces, Range::default(), &starts) else { return Ok(false) };
-        let (mut making, mut passed) = (Making::default(), 0u32);
+        let (mut making, mut passed) = (Making::new(), 0u32);
         while let Some(next) = reader.pass() {
             passed = passed.wrapping_add(1);
             if passed % LOOK_EVERY == 0 {
@@ -80,6 +114,7 @@ impl SpanMaker<'_> {
                 return Ok(false);
             }
         }
+        (self.give)(MadeSpans::Paths(making.flame.paths));
         Ok(true)
     }
 
@@ -89,24 +124,24 @@ impl SpanMaker<'_> {
 
     /// The part ends in front of a record of that time.
     fn end_part(&mut self, making: &mut Making, at: i64) {
-        let Making { nesting, ended, times, levels } = making;
+        let Making { nesting, ended, times, flame, parts, flames } = making;
         let (from, to) = times.unwrap_or((at, at));
+        let ended = std::mem::take(ended);
+        let flame = flame.part(from, &ended, self.pairs.begun());
         let mut part = SpanPart::new(from, to);
-        let ended = std::mem::take(ended).into_iter().map(|span| (span.tid, span));
+        let ended = ended.into_iter().map(|span| (span.tid, span));
         nesting.part(ended, self.pairs.begun(), |row, span, level| part.add(row, level, span));
-        let mut next = (part.rows.len() <= ROWS_MAX).then_some(part);
-        for level in 0.. {
-            (self.give)(MadeSpans::Part(level, next.as_ref().map(|part| (part.encode(), part.shift))));
-            if levels.len() == level {
-                levels.push(Vec::new());
-            }
-            levels[level].push(next);
-            if levels[level].len() < SPAN_FAN_OUT {
-                break;
-            }
-            let parts: Option<Vec<SpanPart>> = std::mem::take(&mut levels[level]).into_iter().collect();
-            next = parts.and_then(|parts| SpanPart::of(&parts)).filter(|part| part.rows.len() <= ROWS_MAX);
-        }
+        let fits = |part: &SpanPart| part.rows.len() <= ROWS_MAX;
+        parts.take(
+            Some(part).filter(fits),
+            |parts| SpanPart::of(parts).filter(fits),
+            |level, part| (self.give)(MadeSpans::Part(level, part.map(|part| (part.encode(), part.shift)))),
+        );
+        flames.take(
+            Some(flame).filter(FlamePart::fits),
+            |parts| FlamePart::of(parts).filter(FlamePart::fits),
+            |level, part| (self.give)(MadeSpans::Flame(level, part.map(FlamePart::encode))),
+        );
         (self.give)(MadeSpans::Over(at, put_waiting(at, &self.pairs.kept(nesting))));
     }
 }

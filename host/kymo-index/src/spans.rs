@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use kymo_ctf::read::Trace;
 
-use crate::file::Pieces;
+use crate::file::{Piece, Pieces};
+use crate::flame_part::FlamePart;
 use crate::nesting::Nesting;
 use crate::pyramid::DamagedSums;
 use crate::span_bytes::take_waiting;
@@ -17,9 +18,9 @@ use crate::span_part::SpanPart;
 
 /// A part of a window.
 #[derive(Clone, Copy, Debug)]
-pub enum SpanStretch {
-    /// Spans of a part of the index, by where it is.
-    Part(SpanPartPlace),
+pub enum SpanStretch<P> {
+    /// A part of the index, by where it is.
+    Part(P),
     /// The records of a part of the lowest level, by its number.
     Records(usize),
 }
@@ -27,6 +28,30 @@ pub enum SpanStretch {
 /// Where a part is.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanPartPlace(SpanPiece);
+
+/// Where it is said where the time of a part went.
+#[derive(Clone, Copy, Debug)]
+pub struct FlamePlace(Piece);
+
+/// The fewest parts that some of the lowest level are.
+fn fewest<T, P>(levels: &[Vec<T>], parts: Range<usize>, place: impl Fn(&T) -> Option<P>) -> Vec<SpanStretch<P>> {
+    let (mut stretches, mut at) = (Vec::new(), parts.start);
+    while at < parts.end {
+        let (mut found, mut count) = (SpanStretch::Records(at), 1);
+        for (level, parts_of) in levels.iter().enumerate() {
+            let length = SPAN_FAN_OUT.saturating_pow(level as u32);
+            if at % length != 0 || length > parts.end - at {
+                break;
+            }
+            if let Some(part) = parts_of.get(at / length).and_then(&place) {
+                (found, count) = (SpanStretch::Part(part), length);
+            }
+        }
+        stretches.push(found);
+        at += count;
+    }
+    stretches
+}
 
 /// The spans of a program's own events in the index.
 #[derive(Debug)]
@@ -61,24 +86,34 @@ impl IndexedSpans {
     }
 
     /// Stretches of parts with columns of 2 to the power of `shift` ns at most, or of records.
-    pub fn stretches(&self, parts: Range<usize>, shift: u32) -> Vec<SpanStretch> {
-        let (mut stretches, mut at) = (Vec::new(), parts.start);
-        while at < parts.end {
-            let (mut found, mut count) = (SpanStretch::Records(at), 1);
-            for (level, parts_of) in self.head.levels.iter().enumerate() {
-                let length = SPAN_FAN_OUT.saturating_pow(level as u32);
-                if at % length != 0 || length > parts.end - at {
-                    break;
-                }
-                let part = parts_of.get(at / length).copied().flatten().filter(|part| part.shift <= shift);
-                if let Some(part) = part {
-                    (found, count) = (SpanStretch::Part(SpanPartPlace(part)), length);
-                }
-            }
-            stretches.push(found);
-            at += count;
+    pub fn stretches(&self, parts: Range<usize>, shift: u32) -> Vec<SpanStretch<SpanPartPlace>> {
+        let place = |part: &Option<SpanPiece>| part.filter(|part| part.shift <= shift).map(SpanPartPlace);
+        fewest(&self.head.levels, parts, place)
+    }
+
+    /// Stretches of parts of which it is known where the time went, or of records.
+    pub fn flames(&self, parts: Range<usize>) -> Vec<SpanStretch<FlamePlace>> {
+        fewest(&self.head.flames, parts, |part| part.map(FlamePlace))
+    }
+
+    /// What spans of a path lie within, and they themselves: pairs, the outermost first.
+    pub fn path(&self, number: u32) -> Vec<u16> {
+        let (mut path, mut at) = (Vec::new(), Some(number));
+        while let Some(&(parent, span)) = at.and_then(|at| self.head.paths.get(at as usize)) {
+            path.push(span);
+            at = parent;
         }
-        stretches
+        path.reverse();
+        path
+    }
+
+    /// Where the time of a part went.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn flame(&self, place: &FlamePlace) -> Result<FlamePart, DamagedSums> {
+        let bytes = self.pieces.read(&place.0).ok_or(DamagedSums)?;
+        FlamePart::decode(&bytes, self.head.paths.len()).ok_or(DamagedSums)
     }
 
     /// The spans of a part, in the rows of some threads.
@@ -111,6 +146,9 @@ impl IndexedSpans {
     pub(crate) fn check(&self) -> Result<(), DamagedSums> {
         for part in self.head.levels.iter().flatten().flatten() {
             self.part(&SpanPartPlace(*part), |_| true)?;
+        }
+        for part in self.head.flames.iter().flatten().flatten() {
+            self.flame(&FlamePlace(*part))?;
         }
         for (at, piece) in &self.head.over {
             let bytes = self.pieces.read(piece).ok_or(DamagedSums)?;

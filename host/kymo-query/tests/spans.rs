@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans of a program: those of the index, and those of all records that were ever read, are the same.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::common::ask;
@@ -81,6 +83,55 @@ fn the_index_has_the_spans_of_all_records() {
     }
     let least = [seen.slices, seen.merged, seen.open, seen.doubtful, seen.deep].into_iter().min();
     assert!(least > Some(100), "{seen:?}");
+}
+
+/// By the pairs that a frame lies in, and its own: its numbers.
+fn frames(answer: &Value) -> BTreeMap<Vec<i64>, Vec<Value>> {
+    let table = &answer["tables"]["frames"];
+    let (parents, spans) = (table["parent"].as_array().unwrap(), rows(answer, "frames", "span"));
+    let mut paths: Vec<Vec<i64>> = Vec::new();
+    for (parent, span) in parents.iter().zip(spans) {
+        let before = parent.as_u64().map_or(Vec::new(), |parent| paths[parent as usize].clone());
+        paths.push([before, vec![span]].concat());
+    }
+    let names = ["depth", "total_ns", "self_ns", "count", "longest_from", "longest_to", "longest_tid"];
+    let numbers = |at: usize| names.iter().map(|name| table[*name][at].clone()).collect();
+    let count = paths.len();
+    let all: BTreeMap<_, _> = paths.into_iter().enumerate().map(|(at, path)| (path, numbers(at))).collect();
+    assert_eq!(all.len(), count, "a path has one frame");
+    all
+}
+
+#[test]
+fn the_index_has_the_flame_graph_of_all_records() {
+    let (mut random, mut by_index, mut deep) = (Random::new("indexed_flame", 5), 0, 0);
+    let plan = Plan { records: 1000, user: 3000, spans: 4, overlapping: 0, ..Plan::default() };
+    let plans = [plan, Plan { lossy: 4, packet: 50, ..plan }, Plan { spans: 1, unended: 1000, packet: 7, ..plan }];
+    for plan in [plans, plans].concat() {
+        let dir = made(&Plan { seed: random.word(), ..plan });
+        index(dir.path());
+        let (with, without) = (open(dir.path(), true), open(dir.path(), false));
+        let bounds = with.bounds.unwrap();
+        for round in 0..20 {
+            let (from, to) = window(&mut random, round, bounds);
+            let tids = ["", "&tids=13", "&tids=12,14,99"][random.below(3usize)];
+            let query = format!("from=@{}&to=@{}{tids}", from - bounds.0, to - bounds.0);
+            let quick = ask(&with, "flame", &query);
+            let all = ask(&without, "flame", &format!("{query}{ALL}"));
+            let (found, wanted) = (frames(&quick), frames(&all));
+            let difference = wanted.iter().find(|(path, numbers)| found.get(*path) != Some(numbers));
+            let other = difference.and_then(|(path, _)| found.get(path));
+            assert_eq!(difference, None, "{plan:?}: {query}: {other:?}");
+            assert_eq!(found.len(), wanted.len(), "{plan:?}: {query}");
+            for key in ["lost", "tables/losses", "info/frames_left_out"] {
+                let [found, wanted] = [&quick, &all].map(|of| of.pointer(&format!("/{key}")));
+                assert_eq!(found, wanted, "{plan:?}: {key} of {query}");
+            }
+            by_index += u32::from(quick["info"]["source"] == "index" && quick["info"]["lead"] == quick["from"]);
+            deep += found.keys().filter(|path| path.len() > 2).count();
+        }
+    }
+    assert!(by_index > 60 && deep > 500, "{by_index} and {deep}");
 }
 
 /// What the index does not have is read.

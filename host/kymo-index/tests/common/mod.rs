@@ -47,6 +47,8 @@ pub struct Plan {
     pub spans: u64,
     /// Of so many ends of spans one is missing.
     pub unended: u64,
+    /// Of so many spans one ends that is not the innermost; 0: none does.
+    pub overlapping: u64,
 }
 
 impl Default for Plan {
@@ -63,6 +65,7 @@ impl Default for Plan {
             devices: 0,
             spans: 0,
             unended: 100,
+            overlapping: 16,
         }
     }
 }
@@ -314,7 +317,8 @@ fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
                 stream.record(time, 2 + 2 * own.last().unwrap(), &[&tid]);
             }
             _ => {
-                let at = if random.below(16) == 0 { random.below(own.len()) } else { own.len() - 1 };
+                let is_outer = plan.overlapping > 0 && random.below(plan.overlapping) == 0;
+                let at = if is_outer { random.below(own.len()) } else { own.len() - 1 };
                 let kind = own.remove(at);
                 if random.below(plan.unended) > 0 {
                     stream.record(time, 3 + 2 * kind, &[&tid]);

@@ -6,11 +6,12 @@ mod tests;
 
 use std::collections::HashMap;
 
-use kymo_index::{BegunSpan, WaitingPlaces, divided};
+use kymo_index::{BegunSpan, DamagedSums, FLAME_DEPTH_MAX, FlameSums, WaitingPlaces, divided, longer, within};
 
 use super::slice::Slice;
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slices::{SliceAnswer, find};
+use super::slices::{self, SliceAnswer, find};
+use super::{flame_index, framed};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
@@ -23,9 +24,6 @@ const FRAMES_MAX: usize = 8192;
 
 /// Frames at a time, with those of spans that have not ended.
 const MADE_MAX: usize = 8 * FRAMES_MAX;
-
-/// Spans within each other that are kept apart.
-const DEPTH_MAX: u16 = 128;
 
 /// Spans of one kind, within the same ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +47,10 @@ impl FlameFrame {
 
     /// Adds the sums of another frame.
     fn add(&mut self, other: &FlameFrame) {
-        let length = |frame: &FlameFrame| frame.longest.0.1.abs_diff(frame.longest.0.0);
-        let is_longer = self.count == 0 || length(other) > length(self);
-        if is_longer && other.count > 0 {
+        let is_first = |own: ((i64, i64), Option<i32>)| longer(own.0, other.longest.0) == own.0;
+        // Of equal ones that of the lowest thread.
+        let is_lowest = self.longest.0 != other.longest.0 || self.longest.1 <= other.longest.1;
+        if other.count > 0 && !(self.count > 0 && is_first(self.longest) && is_lowest) {
             self.longest = other.longest;
         }
         self.total_ns += other.total_ns;
@@ -61,13 +60,15 @@ impl FlameFrame {
 }
 
 /// The frames, parents before what lies within them.
-struct Frames {
+pub(super) struct Frames {
     pixels: Pixels,
     list: Vec<FlameFrame>,
     /// Those that spans of one kind share, but for those that had not ended at the end of a part.
     index: HashMap<(Option<u32>, u16), u32>,
     /// By thread: what has begun and not ended, each with a frame of its own.
     waiting: HashMap<Option<i32>, WaitingPlaces<u32>>,
+    /// Whatever has begun is known to end in the window.
+    all_end: bool,
     /// How many there were when those of one kind were joined.
     joined: usize,
     /// Spans that had no place.
@@ -77,30 +78,68 @@ struct Frames {
 impl Frames {
     fn new(pixels: Pixels) -> Frames {
         let (list, index, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
-        Frames { pixels, list, index, waiting, joined: 0, left_out: 0 }
+        Frames { pixels, list, index, waiting, all_end: false, joined: 0, left_out: 0 }
+    }
+
+    /// Without a span. Whatever will have begun ends in the window.
+    pub(super) fn of_ended(pixels: Pixels) -> Frames {
+        Frames { all_end: true, ..Frames::new(pixels) }
+    }
+
+    /// What comes now goes on somewhere else: what has begun is told of anew.
+    pub(super) fn resume(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Adds spans of a thread that lie within others: the pairs of these and of their own, the outermost first.
+    pub(super) fn add(&mut self, tid: Option<i32>, path: &[u16], sums: &FlameSums) {
+        let (mut at, mut parent) = (None, None);
+        for span in path {
+            parent = at;
+            at = self.frame(at, *span, true);
+            if at.is_none() {
+                self.left_out += sums.count;
+                return;
+            }
+        }
+        let Some((at, span)) = at.zip(path.last()) else { return };
+        let FlameSums { count, total_ns, longest } = *sums;
+        self.list[at as usize].add(&FlameFrame {
+            total_ns,
+            count,
+            longest: (longest, tid),
+            ..FlameFrame::new(None, *span)
+        });
+        if let Some(parent) = parent {
+            self.list[parent as usize].within_ns += total_ns;
+        }
+    }
+
+    /// Spans for which there was no place.
+    pub(super) fn leave_out(&mut self, spans: u64) {
+        self.left_out = self.left_out.saturating_add(spans);
     }
 
     /// The spans of one thread.
     fn thread(&mut self, tid: Option<i32>, ended: Vec<Slice>, begun: &[BegunSpan]) {
         let mut waiting = self.waiting.remove(&tid).unwrap_or_default();
-        // Those that are open, and their frames.
-        let mut open: Vec<(i64, u32)> = Vec::new();
-        for of in waiting.next(ended, begun) {
-            open.retain(|(to, _)| *to > of.from);
-            let cut = of.ended.and_then(|slice| self.pixels.cut(slice.from, slice.to));
-            if of.ended.is_some() && cut.is_none() {
-                continue;
-            }
-            // One that ends later than what it began in lies in none of these.
-            let parent = || open.iter().rev().find(|(to, _)| *to >= of.to).map(|(_, frame)| *frame);
-            let Some(frame) = of.place.or_else(|| self.frame(parent(), of.span, of.ended.is_some())) else {
-                self.left_out += u64::from(of.ended.is_some());
-                continue;
-            };
-            open.push((of.to, frame));
-            match of.ended.zip(cut) {
-                Some((slice, (from, to))) => self.spend(frame, &slice, to.abs_diff(from)),
-                None => waiting.keep((of.span, of.from), frame),
+        let (pixels, all_end) = (self.pixels, self.all_end);
+        let cut = |slice: &Slice| pixels.cut(slice.from, slice.to);
+        let all = waiting.next(ended, begun);
+        let places = within(&all, !all_end, |parent, span, of| match of.map(|of| &of.ended) {
+            Some(Some(slice)) if cut(slice).is_none() => None,
+            Some(None) => self.frame(parent, span, all_end),
+            _ => self.frame(parent, span, true),
+        });
+        for (of, frame) in all.iter().zip(places) {
+            match (&of.ended, frame) {
+                (None, Some(frame)) if !all_end => waiting.keep((of.span, of.from), frame),
+                (Some(slice), frame) => match (cut(slice), frame) {
+                    (Some((from, to)), Some(frame)) => self.spend(frame, slice, to.abs_diff(from)),
+                    (Some(_), None) => self.left_out += 1,
+                    (None, _) => {}
+                },
+                (None, _) => {}
             }
         }
         if !waiting.is_empty() {
@@ -114,7 +153,7 @@ impl Frames {
             return Some(*at);
         }
         let depth = parent.map_or(0, |parent| self.list[parent as usize].depth + 1);
-        if self.list.len() >= MADE_MAX || depth >= DEPTH_MAX {
+        if self.list.len() >= MADE_MAX || depth >= FLAME_DEPTH_MAX {
             return None;
         }
         let at = self.list.len() as u32;
@@ -179,7 +218,7 @@ impl TakeSlices for Frames {
         for (tid, (ended, begun)) in divided(ended, begun, self.waiting.keys().copied().collect::<Vec<_>>()) {
             self.thread(tid, ended, &begun);
         }
-        if self.list.len() > 2 * self.joined + FRAMES_MAX {
+        if !self.all_end && self.list.len() > 2 * self.joined + FRAMES_MAX {
             self.join();
         }
     }
@@ -192,8 +231,13 @@ impl TakeSlices for Frames {
 pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, 1);
-    let found = find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?;
+    let make = |spans: &_, tids: &_| flame_index::indexed(of, spans, (pixels, tids), stop);
+    let (found, wrong) = match slices::from_index("flame", of, parameters.clone(), window, make)? {
+        Ok(found) => (found, None),
+        Err(wrong) => (find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?, wrong),
+    };
     let SliceAnswer { mut answer, taken: mut frames, walked, .. } = found;
+    answer.notes.extend(wrong.map(|wrong: DamagedSums| framed::told(wrong)));
     frames.finish();
     answer.set("frames_left_out", frames.left_out);
     let all = || frames.list.iter();
@@ -208,6 +252,6 @@ pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
         .column("longest_to", all().map(|frame| answer.time(frame.longest.0.1)))
         .column("longest_tid", all().map(|frame| frame.longest.1));
     answer.push(table);
-    walked.tell(&mut answer);
+    walked.tell_of(&mut answer, window);
     Ok(answer)
 }

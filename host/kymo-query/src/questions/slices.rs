@@ -4,7 +4,7 @@
 use kymo_analyze::{Doubt, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
-use kymo_index::DamagedSums;
+use kymo_index::{DamagedSums, IndexedSpans};
 
 use super::begun::begin;
 use super::framed::{self, tell_frame};
@@ -152,7 +152,11 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let window = pixels.window();
     let most = parameters.number("most", 1..=u64::MAX)?;
     let mut wrong = None;
-    let mut found = match from_index(of, parameters.clone(), pixels, stop)? {
+    let make = |spans: &IndexedSpans, tids: &_| match pixels.shift() {
+        Some(_) => slice_index::indexed(of, spans, (pixels, tids), stop),
+        None => Ok(Err(None)),
+    };
+    let mut found = match from_index("slices", of, parameters.clone(), window, make)? {
         Ok(found) => found,
         Err(damaged) => {
             wrong = damaged;
@@ -188,28 +192,33 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     Ok(answer)
 }
 
-/// Answers from the index; else what is wrong with it, if something is.
-fn from_index(
+/// What is made of the index; else what is wrong with it, if something is.
+pub(super) type Indexed<T> = Result<IndexedSlices<T>, Option<DamagedSums>>;
+
+/// Answers from the index, by what `make` makes of it for some threads; else what is wrong with it, if something is.
+pub(super) fn from_index<T>(
+    question: &'static str,
     of: &Opened,
     mut parameters: Parameters,
-    pixels: Pixels,
-    stop: &Stop,
-) -> Result<Result<SliceAnswer<Drawn>, Option<DamagedSums>>, Error> {
+    window: Window,
+    make: impl FnOnce(&IndexedSpans, &Option<Vec<i32>>) -> Result<Indexed<T>, Error>,
+) -> Result<Result<SliceAnswer<T>, Option<DamagedSums>>, Error> {
     let (tids, texts) = (parameters.tids()?, texts(of, &mut parameters));
     RowChoice::take(&mut parameters, &texts)?;
     let is_whole = parameters.texts("filter").is_empty() && parameters.text("lead")?.is_none();
-    let Some(spans) = slice_index::has(of, &texts, &pixels).filter(|_| is_whole) else { return Ok(Err(None)) };
-    let IndexedSlices { drawn, left_out, walked } = match slice_index::indexed(of, spans, (pixels, &tids), stop)? {
+    let spans = of.indexes.states.as_ref().and_then(|states| states.spans.as_ref());
+    let is_of_index = is_whole && !window.is_empty() && of.traces.len() == 1;
+    let Some(spans) = spans.filter(|spans| is_of_index && spans.texts() == texts) else { return Ok(Err(None)) };
+    let IndexedSlices { taken, left_out, walked } = match make(spans, &tids)? {
         Ok(found) => found,
         Err(damaged) => return Ok(Err(damaged)),
     };
-    let window = pixels.window();
-    let mut answer = begin("slices", of, window);
+    let mut answer = begin(question, of, window);
     answer.set("spans", texts);
     answer.set("source", "index");
     // What began at any time before is there.
     answer.set("lead", window.from.abs_diff(of.base()));
-    Ok(Ok(SliceAnswer { answer, taken: drawn, keys: KeyTexts::default(), left_out, walked }))
+    Ok(Ok(SliceAnswer { answer, taken, keys: KeyTexts::default(), left_out, walked }))
 }
 
 /// Finds the spans of a window, in columns of pixels, for what takes them.
