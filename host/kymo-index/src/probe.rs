@@ -9,6 +9,8 @@ use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
+use crate::field_bytes::{put_field, put_losses, take_field, take_losses};
+use crate::field_head::FieldsHead;
 use crate::head::IndexHead;
 use crate::latency_head::LatencyHead;
 use crate::latency_part::{LONGEST_MAX, LatencyPart, cell_range};
@@ -17,11 +19,12 @@ use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
 use crate::states;
 use crate::sums::PartSums;
+use crate::value_sums::ValueSums;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 10 {
+    match kind % 13 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -29,7 +32,10 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 10 == 8),
+        8 | 9 => picture(rest, kind % 13 == 8),
+        10 => FieldsHead::take(&mut Take(rest)).is_some(),
+        11 => field(rest),
+        12 => take_losses(rest).is_some_and(|losses| take_losses(&put_losses(&losses)) == Some(losses)),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -67,6 +73,17 @@ fn listed_latencies(bytes: &[u8]) -> bool {
     let mut cells = sum.iter().flat_map(|sum| &sum.series).flat_map(|of| &of.cells);
     assert!(cells.all(|cell| cell_range(cell.cell).0 <= cell_range(cell.cell).1));
     is_taken
+}
+
+/// Values of a field: what was taken is put and taken again, and added up.
+fn field(bytes: &[u8]) -> bool {
+    let (mut columns, mut all) = (Vec::new(), ValueSums::default());
+    let Some(shift) = take_field(bytes, |number, of| columns.push((number, *of))) else { return false };
+    columns.iter().for_each(|(_, of)| all.append(of));
+    let (mut counts, again) = (Vec::new(), put_field(shift, columns.iter().map(|(number, of)| (*number, of))));
+    assert_eq!(take_field(&again, |number, of| counts.push((number, of.count))), Some(shift));
+    assert!(columns.iter().map(|(number, of)| (*number, of.count)).eq(counts));
+    true
 }
 
 /// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.
