@@ -94,11 +94,10 @@ impl Builder<'_> {
             (scanned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), states)
         });
         let mut was_read = true;
-        let mut is_scanned: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
+        let is_scanned: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
         for (stream, of) in scanned? {
             if self.concerns_state(0, &of.account) {
                 (is_read[stream], was_read) = (true, false);
-                is_scanned[stream] = false;
             }
             counted[stream] = Some(of);
         }

@@ -177,7 +177,7 @@ impl<'t> FieldTaker<'t> {
         }
     }
 
-    /// Writes what all streams have. `scanned`: which of them were scanned, by stream; `losses`: those of the others.
+    /// Writes what all streams have. `scanned`: which of them were scanned, by stream; `losses`: those of streams that were merged.
     /// `None`: nothing can be said.
     pub fn finish(
         self,
@@ -188,8 +188,9 @@ impl<'t> FieldTaker<'t> {
     ) -> Result<Option<FieldsHead>, Error> {
         let is_damaged = counts.iter().any(|of| of.damaged > 0);
         let (mut table, mut all_losses) = self.all.into_inner().unwrap_or_else(PoisonError::into_inner);
-        all_losses.retain(|(_, stream, _)| scanned.get(*stream as usize) == Some(&true));
-        all_losses.extend(losses);
+        // Streams that were scanned may have been merged as well.
+        let is_scanned = |stream: u32| scanned.get(stream as usize) == Some(&true);
+        all_losses.extend(losses.into_iter().filter(|(_, stream, _)| !is_scanned(*stream)));
         if is_damaged || self.is_off.into_inner() || all_losses.len() > LOSSES_MAX {
             return Ok(None);
         }

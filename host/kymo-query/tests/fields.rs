@@ -25,7 +25,7 @@ clock { name = c; freq = 1300000000; offset = 12345; };
 typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
 "#;
 const STREAM: &str = "packet.context := struct {
-        u32 packet_size; u32 content_size; u32 cpu_id; u32 events_discarded; time timestamp_begin; time timestamp_end;
+        u32 vpid; u32 packet_size; u32 content_size; u32 cpu_id; u32 events_discarded; time timestamp_begin; time timestamp_end;
     };
     event.header := struct { u8 id; time timestamp; };";
 const EVENTS: &str = r#"
@@ -62,13 +62,17 @@ struct Shape {
     /// Cycles between two records at most.
     step: u64,
     with_kernel: bool,
+    /// Packets of programs name their process: without, their losses may be of a kernel.
+    with_process: bool,
 }
 
-fn packet(stream: u32, cpu: u32, discarded: u32, records: &[(u64, Vec<u8>)]) -> Vec<u8> {
+fn packet(stream: u32, process: Option<u32>, [cpu, discarded]: [u32; 2], records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let content: Vec<u8> = records.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
-    let bits = ((36 + content.len()) * 8) as u32;
+    let bits = ((36 + 4 * process.iter().len() + content.len()) * 8) as u32;
     let mut bytes = Vec::new();
-    [stream, bits, bits, cpu, discarded].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    bytes.extend(stream.to_le_bytes());
+    process.iter().for_each(|process| bytes.extend(process.to_le_bytes()));
+    [bits, bits, cpu, discarded].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     bytes.extend(records[0].0.to_le_bytes());
     bytes.extend(records[records.len() - 1].0.to_le_bytes());
     bytes.extend(content);
@@ -103,7 +107,8 @@ fn fields_of(stream: u32, random: &mut Random) -> (u8, Vec<u8>) {
 }
 
 fn write(dir: &Path, shape: &Shape, random: &mut Random) {
-    let streams: String = (0..3).map(|id| format!("stream {{ id = {id}; {STREAM} }};")).collect();
+    let named = |id| if id > 0 && shape.with_process { STREAM.to_owned() } else { STREAM.replace("u32 vpid; ", "") };
+    let streams: String = (0..3).map(|id| format!("stream {{ id = {id}; {} }};", named(id))).collect();
     std::fs::write(dir.join("metadata"), format!("{METADATA}{streams}{EVENTS}")).unwrap();
     let kernel = u32::from(shape.with_kernel);
     for number in 0..kernel + shape.streams {
@@ -118,7 +123,8 @@ fn write(dir: &Path, shape: &Shape, random: &mut Random) {
             }
             let lossy = shape.lossy[usize::from(stream == 0)];
             discarded += u32::from(lossy > 0 && random.below(lossy.max(1)) == 0);
-            bytes.extend(packet(stream, number, discarded, &records));
+            let process = Some(100 + number).filter(|_| stream > 0 && shape.with_process);
+            bytes.extend(packet(stream, process, [number, discarded], &records));
         }
         std::fs::write(dir.join(format!("stream_{number}")), bytes).unwrap();
     }
@@ -178,7 +184,8 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
     sources
 }
 
-const SHAPE: Shape = Shape { streams: 4, records: 600, lossy: [0, 0], step: 5000, with_kernel: true };
+const SHAPE: Shape =
+    Shape { streams: 4, records: 600, lossy: [0, 0], step: 5000, with_kernel: true, with_process: true };
 
 #[test]
 fn values_of_the_index_are_those_of_all_records() {
@@ -188,6 +195,7 @@ fn values_of_the_index_are_those_of_all_records() {
         // Many records at one time.
         Shape { step: 3, streams: 9, ..SHAPE },
         Shape { lossy: [3, 5], ..SHAPE },
+        Shape { lossy: [3, 5], with_process: false, ..SHAPE },
         // Columns that are twice as long more than once.
         Shape { records: 12_000, streams: 2, with_kernel: false, lossy: [40, 0], ..SHAPE },
         Shape { streams: 30, records: 100, step: 400, lossy: [0, 2], ..SHAPE },
@@ -204,8 +212,10 @@ fn values_of_the_index_are_those_of_all_records() {
             let index = with.indexes.traces[0].as_ref().unwrap();
             let (event, name) = field.split_once('.').unwrap();
             let is_there = index.field_times(event, name).is_some();
-            assert!(is_there <= is_in_index || !shape.with_kernel && event == "mixed", "{field} of {shape:?}");
-            assert!(is_there || !is_in_index || shape.streams < 9, "{field} of {shape:?}");
+            let query = format!("field={field}&bins=1");
+            let has_values = !ask(&without, "values", &query)["tables"]["bins"]["bin"].as_array().unwrap().is_empty();
+            let can_be = is_in_index || !shape.with_kernel && event == "mixed";
+            assert_eq!(is_there, can_be && has_values, "{field} of {shape:?}");
         }
     }
 }
@@ -227,6 +237,8 @@ fn the_whole_trace_is_made_of_columns() {
     for query in ["field=step.axis&bins=100&grid=1&filter=axis>3", "field=sched_switch.next_tid&bins=100&grid=1"] {
         assert!(!same_answer(&with, &without, query), "{query}");
     }
+    // Losses of programs are in no sums, so that nothing else answers these from an index.
+    assert!(with.indexes.states.as_ref().unwrap().pyramid.cover((i64::MIN, i64::MAX), true).unwrap().is_none());
     let found = ask(&with, "values", "field=step.axis&bins=100&grid=1");
     let (from, to) = (found["info"]["frame"][0].as_i64().unwrap(), found["info"]["frame"][1].as_i64().unwrap());
     let bins = found["info"]["bins"].as_i64().unwrap();
