@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use kymo_analyze::{Class, ValueKind};
 use kymo_ctf::read::{Clock, Direct, DirectFloat, Lens, Number, RecordPart, Scan, Seconds, Trace, Value};
@@ -19,9 +20,12 @@ use crate::identity::clocks;
 use crate::open::only_clock;
 use crate::value_sums::FieldValue;
 
-/// Sums of a field in a column: of so many bytes of a trace one, and no fewer than these.
+/// Sums of a field in a column: of so many bytes of a trace one, and of so many of a stream while it is scanned; no
+/// fewer than these, and no more than some 200 MB, which all threads share while they scan.
 const BYTES_OF_CELL: u64 = 8192;
+const BYTES_OF_CELL_SCANNED: u64 = 1024;
 const CELLS_MIN: u64 = 4096;
+const CELLS_MAX: u64 = 1 << 21;
 /// Bytes of all pieces: of so many of the trace one, and no fewer than these.
 const SHARE: u64 = 256;
 const BYTES_MIN: u64 = 64 << 10;
@@ -102,9 +106,15 @@ pub(crate) struct FieldTaker<'t> {
     is_off: AtomicBool,
 }
 
-/// Sums of a field in a column that there may be for so many bytes.
+/// Sums of a field in a column that a trace of so many bytes may have.
 fn cells_of(bytes: u64) -> usize {
-    usize::try_from((bytes / BYTES_OF_CELL).max(CELLS_MIN)).unwrap_or(usize::MAX)
+    (bytes / BYTES_OF_CELL).clamp(CELLS_MIN, CELLS_MAX) as usize
+}
+
+/// The same of a stream while it is scanned.
+fn cells_of_stream(bytes: u64) -> usize {
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    (bytes / BYTES_OF_CELL_SCANNED).clamp(CELLS_MIN, (CELLS_MAX / threads).max(CELLS_MIN)) as usize
 }
 
 /// The fields of an event that are numbers: of several of one name the first.
@@ -172,7 +182,7 @@ impl<'t> FieldTaker<'t> {
             seconds: Seconds::new(self.clock),
             newest: 0,
             is_off: false,
-            table: ColumnTable::new(self.names.len(), cells_of(bytes)),
+            table: ColumnTable::new(self.names.len(), cells_of_stream(bytes)),
             losses: Vec::new(),
         }
     }

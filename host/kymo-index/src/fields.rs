@@ -40,13 +40,13 @@ impl TraceIndex {
         shift.map(|_| ()).ok_or(DamagedFields)
     }
 
-    /// All losses of the trace, in the order in which they are read. None where no values are known.
+    /// All losses of the trace, in the order in which they are read. `Ok(None)`: they are not known.
     ///
     /// # Errors
     /// They are damaged.
-    pub fn losses(&self) -> Result<Vec<LossAt>, DamagedFields> {
-        let Some(fields) = &self.fields else { return Ok(Vec::new()) };
-        self.pieces.read(&fields.losses).and_then(|bytes| take_losses(&bytes)).ok_or(DamagedFields)
+    pub fn losses(&self) -> Result<Option<Vec<LossAt>>, DamagedFields> {
+        let Some(fields) = &self.fields else { return Ok(None) };
+        self.pieces.read(&fields.losses).and_then(|bytes| take_losses(&bytes)).map(Some).ok_or(DamagedFields)
     }
 
     /// Looks through all of them.

@@ -5,18 +5,12 @@ use kymo_index::{DamagedFields, ValueSums};
 
 use crate::opened::Opened;
 use crate::pixels::Pixels;
-use crate::walk::LossLog;
 
-/// Values of each bin, and the losses of the window. `None`: the index does not have them, or not in columns that are
-/// as short as bins.
+/// Values of each bin. `None`: the index does not have them, or not in columns that are as short as bins.
 ///
 /// # Errors
 /// They are damaged.
-pub(super) fn indexed(
-    of: &Opened,
-    bins: &Pixels,
-    field: &str,
-) -> Result<Option<(Vec<ValueSums>, LossLog)>, DamagedFields> {
+pub(super) fn indexed(of: &Opened, bins: &Pixels, field: &str) -> Result<Option<Vec<ValueSums>>, DamagedFields> {
     let whole = of.indexes.whole();
     let (Some([index]), Some(shift)) = (whole.as_deref(), bins.shift()) else { return Ok(None) };
     // A context may have any name.
@@ -29,14 +23,5 @@ pub(super) fn indexed(
             values[bin as usize].append(sums);
         }
     })?;
-    let mut losses = LossLog::default();
-    let (window, (_, last)) = (bins.window(), of.bounds.unwrap_or_default());
-    // What reaches to an end of the trace is told as the records tell it: with losses before and behind.
-    let (is_first, is_last) = (window.from <= of.base(), window.to > last);
-    for loss in index.losses()? {
-        if (is_first || loss.to >= window.from) && (is_last || loss.from < window.to) {
-            losses.take(&loss, None);
-        }
-    }
-    Ok(Some((values, losses)))
+    Ok(Some(values))
 }

@@ -4,7 +4,7 @@
 use kymo_analyze::{Class, Field, Record as _, Sink, State, ValueKind};
 use kymo_ctf::read::{FieldKind, Value};
 use kymo_feed::{Payload, Seen, Visit};
-use kymo_index::{FieldValue, ValueSums};
+use kymo_index::{DamagedFields, FieldValue, ValueSums};
 
 use super::begun::begin;
 use super::latencies::bins;
@@ -55,6 +55,13 @@ struct FieldValues {
     /// By class.
     places: Vec<Option<Place>>,
     values: Vec<ValueSums>,
+}
+
+impl FieldValues {
+    /// The records that have the field.
+    fn few(&self) -> Few {
+        Few::by_fields(self.places.iter().map(Option::is_some).collect())
+    }
 }
 
 impl Sink for FieldValues {}
@@ -142,25 +149,43 @@ struct Binned {
     source: &'static str,
 }
 
+/// Without a look at what other streams have: from the columns of the index, or from the records of streams that have
+/// the field. `None`: the index does not tell of losses, or something is damaged.
+fn alone(of: &Opened, walk: &Walk<'_>, gather: &mut FieldValues, field: &str, stop: &Stop) -> Result<Alone, Error> {
+    let losses = match walk.known_losses() {
+        Ok(Some(losses)) if walk.is_all() => losses,
+        Ok(_) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+    };
+    match indexed(of, &gather.bins, field) {
+        Ok(Some(values)) => gather.values = values,
+        Ok(None) if walk.run_alone(&gather.few(), gather, stop)? => {}
+        Ok(None) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+    }
+    Ok(Ok(Some(losses)))
+}
+
+type Alone = Result<Option<LossLog>, DamagedFields>;
+
 /// From the index where it has them.
 fn binned(of: &Opened, walk: Walk<'_>, bins: Pixels, field: &str, stop: &Stop) -> Result<Binned, Error> {
-    let mut notes = Vec::new();
-    if walk.is_all() {
-        match indexed(of, &bins, field) {
-            Ok(Some((values, losses))) => return Ok(Binned { values, losses, notes, source: "index" }),
-            Ok(None) => {}
-            Err(error) => notes.push(format!("{error}: this was answered from records")),
-        }
-    }
     let places = places(of, field)?;
-    let few = Few::by_fields(places.iter().map(Option::is_some).collect());
-    let make =
-        || FieldValues { bins, places: places.clone(), values: vec![ValueSums::default(); bins.count() as usize] };
-    let mut gather = make();
-    let (walked, source) = match walk.run_few(&few, &mut gather, stop)? {
+    let make = || {
+        let values = vec![ValueSums::default(); bins.count() as usize];
+        FieldValues { bins, places: places.clone(), values }
+    };
+    let (mut gather, mut notes) = (make(), Vec::new());
+    match alone(of, &walk, &mut gather, field, stop)? {
+        Ok(Some(losses)) => return Ok(Binned { values: gather.values, losses, notes, source: "index" }),
+        Ok(None) => {}
+        Err(error) => notes.push(format!("{error}: this was answered from records")),
+    }
+    // What was begun may have got a part of the window already.
+    gather = make();
+    let (walked, source) = match walk.run_few(&gather.few(), &mut gather, stop)? {
         Some(walked) => (walked, "index"),
         None => {
-            // It may have got the begin of the window already.
             gather = make();
             (walk.run(&mut gather, stop)?, "records")
         }
