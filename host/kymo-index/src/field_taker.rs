@@ -187,8 +187,8 @@ impl<'t> FieldTaker<'t> {
         }
     }
 
-    /// Writes what all streams have. `scanned`: which of them were scanned, by stream; `losses`: those of streams that were merged.
-    /// `None`: nothing can be said.
+    /// Writes what all streams have. `scanned`: which of them were scanned, by stream; `losses`: those of streams that
+    /// were merged. `None`: nothing can be said.
     pub fn finish(
         self,
         counts: &[StreamCounts],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums of the values of a numeric field over a stretch of time [spec/index.md 4.1]. Questions add up records with them,
-//! too: so both have the same rules.
+//! Sums of the values of a numeric field over a stretch of time [spec/index.md 4.1]. Questions add up records with
+//! them, too: so both have the same rules.
 
 /// A value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]

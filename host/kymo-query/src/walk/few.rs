@@ -84,8 +84,8 @@ impl Walk<'_> {
         Ok(Some(losses))
     }
 
-    /// Shows the records of few classes to a visitor that takes nothing else: no state, and no losses. Only streams that
-    /// have such records are read. Whether this could be. For who asks for no filter.
+    /// Shows the records of few classes to a visitor that takes nothing else: no state, and no losses. Only streams
+    /// that have such records are read. Whether this could be. For who asks for no filter.
     pub fn run_alone(&self, few: &Few, visit: &mut impl Gather, stop: &Stop) -> Result<bool, Error> {
         let Some(streams) = few.streams(self.of).filter(|_| self.is_all()) else { return Ok(false) };
         let (from, to) = ends(self.of, self.window);
