@@ -6,6 +6,7 @@ import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
 import { Pending, add, byId, button, el, later } from './dom.js';
 import { dashed, patterns, sharpen } from './draw.js';
+import { frame } from './layout.js';
 import { type Hole, Losses, countOf } from './losses.js';
 import { palette } from './palette.js';
 import { grouped } from './time.js';
@@ -21,7 +22,7 @@ export function fieldsOf(view: View): string[] {
   return [...new Set(view.values.split('|').filter(Boolean))].slice(0, FIELDS_MAX);
 }
 
-/** What is drawn of one field, in pixels from the left and from the top. */
+/** What is drawn of one field, in bins from the left and in pixels from the top. */
 export interface Band {
   least: number;
   most: number;
@@ -30,7 +31,7 @@ export interface Band {
   holes: readonly Hole[];
 }
 
-/** The band of an answer to `values`, whose bins are pixels. Pure. */
+/** The band of an answer to `values`. Pure. */
 export function band(answer: Answer, height: number): Band {
   const of = answer.table('bins');
   const [at, mins, maxes, lasts] = [of.numbers('bin'), of.numbers('min'), of.numbers('max'), of.numbers('last')];
@@ -46,6 +47,13 @@ export function band(answer: Answer, height: number): Band {
   };
   const bins = Array.from({ length: of.rows }, (_, row) => ({ x: at[row] ?? 0, top: y(maxes[row] ?? 0), bottom: y(mins[row] ?? 0), last: y(lasts[row] ?? 0), row }));
   return { least, most, bins, holes: new Losses(answer).all() };
+}
+
+/** Where a bin of an answer begins: bins on a grid are about as long as the pixels that were asked for. Pure. */
+export function binTime(answer: Answer, asked: number): (bin: number) => number {
+  const [from, to] = frame(answer);
+  const bins = Number(answer.head.info['bins'] ?? asked);
+  return (bin) => from + (bin / bins) * (to - from);
 }
 
 /** A value with at most six digits, and what it is called. */
@@ -140,7 +148,9 @@ export class Values implements Part {
       const line = this.lines.get(field) ?? this.made(field);
       try {
         const window = { from: app.at(from), to: app.at(to), filter: filter || null };
-        const answer = await app.client.ask(`values ${field}`, 'values', { ...window, field, bins: Math.round(this.width) });
+        // Bins on a grid come from the index. A trace that grows has none.
+        const size = { bins: Math.round(this.width), grid: app.isFollowing ? null : 1 };
+        const answer = await app.client.ask(`values ${field}`, 'values', { ...window, field, ...size });
         if (!answer) return;
         [line.answer, line.band] = [answer, band(answer, HEIGHT)];
         this.name(line, '');
@@ -185,11 +195,20 @@ export class Values implements Part {
     return from + BigInt(Math.round((x / this.width) * Number(to - from)));
   }
 
+  /** Where a bin begins, px. The answer may be of another window: the last picture stays, moved and scaled. */
+  private places(answer: Answer): (bin: number) => number {
+    const { from, to } = this.app.view;
+    const [time, scale] = [binTime(answer, Math.round(this.width)), this.width / Math.max(1, Number(to - from))];
+    return (bin) => (time(bin) - Number(from)) * scale;
+  }
+
   private hover(line: Line, x: number): void {
     const of = line.answer?.table('bins');
-    const near = line.band?.bins.reduce<Band['bins'][number] | null>((best, bin) => (!best || Math.abs(bin.x - x) < Math.abs(best.x - x) ? bin : best), null);
+    const place = line.answer ? this.places(line.answer) : Number;
+    const away = (bin: { x: number }): number => Math.abs(place(bin.x) - x);
+    const near = line.band?.bins.reduce<Band['bins'][number] | null>((best, bin) => (!best || away(bin) < away(best) ? bin : best), null);
     const at = this.app.times.text(this.time(x));
-    if (!of || !near || Math.abs(near.x - x) > 6) return this.app.say(at);
+    if (!of || !near || away(near) > 6) return this.app.say(at);
     const number = (name: string): string => shown(of.number(name, near.row));
     this.app.say(`${at}   ${line.field}: ${grouped(of.number('count', near.row) ?? 0)} records, minimum ${number('min')}, maximum ${number('max')}, last ${number('last')}`);
   }
@@ -201,11 +220,9 @@ export class Values implements Part {
     to.clearRect(0, 0, this.width, HEIGHT);
     const { answer, band: drawn } = line;
     if (!answer || !drawn) return;
-    // The answer may be of another window: the last picture stays, moved and scaled.
     const { from, to: until, at } = this.app.view;
     const scale = this.width / Math.max(1, Number(until - from));
-    const bins = Math.round(this.width);
-    const x = (bin: number): number => (answer.head.from - Number(from) + (bin / bins) * (answer.head.to - answer.head.from)) * scale;
+    const x = this.places(answer);
     // Below the values: those of other CPUs and programs are known there.
     const hole = drawn.holes.length ? patterns(to, colours).hole : '';
     for (const { from: begin, to: end } of drawn.holes) {

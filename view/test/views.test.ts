@@ -12,7 +12,7 @@ import { curves, density, logScale, tail } from '../src/histograms.js';
 import { drawnOf } from '../src/laboratory.js';
 import { pathPicture, steps } from '../src/path.js';
 import { columnsOf, sameRecord, toggled } from '../src/records.js';
-import { band, fieldsOf, numericFields, shown } from '../src/values.js';
+import { band, binTime, fieldsOf, numericFields, shown } from '../src/values.js';
 import { fromFragment, marked, sampleOf, toFragment, whole } from '../src/view.js';
 import { frame } from './frame.js';
 
@@ -107,6 +107,10 @@ test('no peak of a value vanishes', () => {
   const endless = band(decode(frame({ bins: { bin: ['u32', [0, 1, 2]], min: ['f64', [1, -Infinity, 2]], max: ['f64', [1, Infinity, 2]], last: ['f64', [1, Infinity, 2]], ...BINS }, losses: LOSSES })), 46);
   assert.deepEqual([endless.least, endless.most, endless.bins[1]?.top, endless.bins[1]?.bottom], [1, 2, 1, 45]);
   assert.deepEqual(drawn.holes.map(({ from, to, records }) => [from, to, records]), [[20, 30, 5]], 'where records are missing a peak may be, too');
+  const gridded = decode(frame({ losses: LOSSES }, { info: { bins: 4, frame: [-8, 56] } }));
+  assert.deepEqual([0, 1, 4].map(binTime(gridded, 1000)), [-8, 8, 56], 'bins on a grid reach beyond the window');
+  const plain = binTime(answer, 10);
+  assert.deepEqual([0, 5, 10].map(plain), [answer.head.from, (answer.head.from + answer.head.to) / 2, answer.head.to]);
   assert.deepEqual([shown(1234567), shown(-12), shown(0.1 + 0.2), shown(null)], ['1 234 567', '−12', '0.3', 'NaN']);
 });
 

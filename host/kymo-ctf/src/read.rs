@@ -78,7 +78,7 @@ mod wide;
 pub use batch::Batch;
 pub use class::{Base, EventClass, Metadata};
 pub(crate) use class::{ClassId, ClassKind, Int, Labels, Len, Member, Role, View};
-pub use clock::{Clock, Correction};
+pub use clock::{Clock, Correction, Seconds};
 pub use clocks::unite_clocks;
 pub use count::Counts;
 pub use describe::{FieldInfo, FieldKind};

@@ -15,6 +15,8 @@ use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
 use crate::error::Error;
+use crate::field_head::LOSSES_MAX;
+use crate::field_taker::{FieldTaker, OrderedLoss, StreamValues};
 use crate::file::{Piece, Writer};
 use crate::fine::FineCounts;
 use crate::head::{StatesHead, StreamsHead};
@@ -93,20 +95,22 @@ impl Builder<'_> {
             *of = Some(Counted::new(trace, stream));
         }
         let others: Vec<usize> = (0..is_read.len()).filter(|&stream| !is_read[stream]).collect();
+        let (fields, mut losses) = (FieldTaker::new(trace, self.classes), Vec::new());
         let (give, made) = sync_channel(SPAN_QUEUE);
         let mut sink = SpanSink::new(self.spans, made);
         let (scanned, mut states, spans) = thread::scope(|scope| {
             let scanned = scope.spawn(|| {
-                let scanned = self.scan(trace, &others)?;
+                let scanned = self.scan(trace, &others, fields.as_ref())?;
                 let has_spans = self.make_spans(trace, &scanned, give)?;
                 Ok::<_, Error>((scanned, has_spans))
             });
-            let states = self.states(&is_read, &mut counted, to, Some(&mut sink));
+            let states = self.states(&is_read, &mut counted, &mut losses, (to, Some(&mut sink)));
             let spans = sink.finish(to);
             (scanned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), states, spans)
         });
         let (scanned, has_spans) = scanned?;
         let mut was_read = true;
+        let is_scanned: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
         for (stream, of) in scanned {
             if self.concerns_state(0, &of.account) {
                 (is_read[stream], was_read) = (true, false);
@@ -115,7 +119,8 @@ impl Builder<'_> {
         }
         if !was_read {
             // Streams that begin with other records, and have some of a kernel.
-            states = self.states(&is_read, &mut [], to, None);
+            losses.clear();
+            states = self.states(&is_read, &mut [], &mut losses, (to, None));
         }
         let counted = counted.into_iter().enumerate();
         let counted: Vec<Counted> =
@@ -129,7 +134,11 @@ impl Builder<'_> {
         let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
         let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
         states.spans = Some(spans?).filter(|_| has_spans && has_all);
-        Ok((streams(trace, counted, to)?, states))
+        let mut streams = streams(trace, counted, to)?;
+        if let Some(fields) = fields {
+            streams.fields = fields.finish(&streams.counts, &is_scanned, losses, to)?;
+        }
+        Ok((streams, states))
     }
 
     /// Whether a stream has records that begin or end spans.
@@ -162,7 +171,7 @@ impl Builder<'_> {
     pub fn part(&self, index: usize, to: &mut Writer<'_>) -> Result<StreamsHead, Error> {
         let trace = &self.traces[index];
         let all: Vec<usize> = (0..trace.streams().count()).collect();
-        let mut counted = self.scan(trace, &all)?;
+        let mut counted = self.scan(trace, &all, None)?;
         counted.sort_by_key(|(stream, _)| *stream);
         streams(trace, counted.into_iter().map(|(_, of)| of).collect(), to)
     }
@@ -170,7 +179,7 @@ impl Builder<'_> {
     /// States of all traces together.
     pub fn all_states(&self, to: &mut Writer<'_>) -> Result<StatesHead, Error> {
         let streams: usize = self.traces.iter().map(|trace| trace.streams().count()).sum();
-        self.states(&vec![true; streams], &mut [], to, None)
+        self.states(&vec![true; streams], &mut [], &mut Vec::new(), (to, None))
     }
 
     /// Whether a stream begins with a record of a kernel.
@@ -191,7 +200,12 @@ impl Builder<'_> {
     }
 
     /// Goes through streams one by one, on all CPUs.
-    fn scan(&self, trace: &Trace, streams: &[usize]) -> Result<Vec<(usize, Counted)>, Error> {
+    fn scan(
+        &self,
+        trace: &Trace,
+        streams: &[usize],
+        fields: Option<&FieldTaker<'_>>,
+    ) -> Result<Vec<(usize, Counted)>, Error> {
         let all: Vec<(&Trace, usize)> = streams.iter().map(|stream| (trace, *stream)).collect();
         let _pass = Scans::of(&all);
         let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len().max(1));
@@ -199,7 +213,7 @@ impl Builder<'_> {
         let work = || {
             let mut done = Vec::new();
             while let Some(&stream) = streams.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((stream, self.scan_one(trace, stream)?));
+                done.push((stream, self.scan_one(trace, stream, fields)?));
             }
             Ok::<_, Error>(done)
         };
@@ -213,8 +227,9 @@ impl Builder<'_> {
         })
     }
 
-    fn scan_one(&self, trace: &Trace, stream: usize) -> Result<Counted, Error> {
+    fn scan_one(&self, trace: &Trace, stream: usize, fields: Option<&FieldTaker<'_>>) -> Result<Counted, Error> {
         let mut scan = trace.scan(stream);
+        let mut values = fields.map(|fields| fields.stream(stream));
         let mut of = Counted::new(trace, stream);
         while let Some(item) = scan.next() {
             let mark = scan.packet_mark();
@@ -222,14 +237,29 @@ impl Builder<'_> {
                 self.stop.check()?;
             }
             match item {
-                Scanned::Record { event, cycles } => of.account.record(event, cycles),
+                Scanned::Record { event, cycles } => {
+                    of.account.record(event, cycles);
+                    values.iter_mut().for_each(|values| values.record(event, cycles, &scan));
+                }
                 Scanned::Loss { records, packets, from_cycles, to_cycles } => {
                     of.account.has_unnamed_loss |= scan.vpid().is_none();
                     of.account.loss(records, packets, (from_cycles, to_cycles));
+                    let (lost, times) = ((records, packets), (from_cycles, to_cycles));
+                    values.iter_mut().for_each(|values| values.loss(lost, times, &scan));
                 }
             }
-            scan.pass_plain(|event, cycles| of.account.record(event, cycles));
+            match (&mut values, fields) {
+                (Some(values), Some(fields)) => scan.pass_chosen(
+                    |event| fields.is_plain(event),
+                    |event, cycles, bytes| {
+                        of.account.record(event, cycles);
+                        values.bytes(event, cycles, bytes);
+                    },
+                ),
+                _ => scan.pass_plain(|event, cycles| of.account.record(event, cycles)),
+            }
         }
+        values.into_iter().for_each(StreamValues::finish);
         of.finish(scan.caveats().1);
         Ok(of)
     }
@@ -245,8 +275,8 @@ impl Builder<'_> {
         &self,
         is_read: &[bool],
         counted: &mut [Option<Counted>],
-        to: &mut Writer<'_>,
-        mut sink: Option<&mut SpanSink>,
+        losses: &mut Vec<OrderedLoss>,
+        (to, mut sink): (&mut Writer<'_>, Option<&mut SpanSink>),
     ) -> Result<StatesHead, Error> {
         let mut reader = self.reader(is_read)?;
         let mut walker = Walker::new(self.classes);
@@ -282,7 +312,7 @@ impl Builder<'_> {
                     sums.note(time);
                     time
                 }
-                None => self.lose(&mut reader, &mut walker, counted, &mut sums),
+                None => self.lose(&mut reader, &mut walker, counted, (&mut sums, losses)),
             };
             keeper.note(time);
         }
@@ -325,7 +355,7 @@ impl Builder<'_> {
         reader: &mut Reader<'_>,
         walker: &mut Walker<'_>,
         counted: &mut [Option<Counted>],
-        sums: &mut Summing,
+        (sums, losses): (&mut Summing, &mut Vec<OrderedLoss>),
     ) -> i64 {
         let stream = reader.stream().unwrap_or_default();
         let Some(Item::Loss(loss)) = reader.current() else { return 0 };
@@ -333,6 +363,9 @@ impl Builder<'_> {
             of.account.loss(loss.records, loss.packets, (loss.from_cycles, loss.to_cycles));
         }
         let at = LossAt::of(&loss);
+        if losses.len() <= LOSSES_MAX {
+            losses.push((loss.from_cycles, stream as u32, at));
+        }
         walker.loss(stream, &loss, sums);
         sums.note(at.from);
         sums.lose(at);
@@ -367,7 +400,7 @@ fn streams(trace: &Trace, counted: Vec<Counted>, to: &mut Writer<'_>) -> Result<
     let mut put = Put::default();
     fine.iter().for_each(|fine| fine.put(&mut put));
     let fine = fine.map(|_| to.piece(&put.0)).transpose()?;
-    Ok(StreamsHead { counts, levels: levels(all, to)?, fine })
+    Ok(StreamsHead { counts, levels: levels(all, to)?, fine, fields: None })
 }
 
 /// Ever coarser ones.

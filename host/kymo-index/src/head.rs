@@ -5,6 +5,7 @@ use kymo_analyze::STATE_VERSION;
 use kymo_analyze::compact::{Put, Take};
 
 use crate::account::StreamCounts;
+use crate::field_head::FieldsHead;
 use crate::file::Piece;
 use crate::identity::TraceIdentity;
 use crate::latency_head::LatencyHead;
@@ -32,6 +33,8 @@ pub(crate) struct StreamsHead {
     pub levels: Vec<Piece>,
     /// Records and losses in shorter columns than the finest level's.
     pub fine: Option<Piece>,
+    /// Values of fields over time.
+    pub fields: Option<FieldsHead>,
 }
 
 /// Checkpoints.
@@ -61,6 +64,7 @@ impl IndexHead {
             put.number(streams.levels.len() as u64);
             streams.levels.iter().for_each(|level| level.put(put));
             put.option(streams.fine.as_ref(), |put, fine| fine.put(put));
+            put.option(streams.fields.as_ref(), |put, fields| fields.put(put));
         });
         put.option(self.states.as_ref(), |put, states| {
             put.number(states.clocks);
@@ -84,7 +88,8 @@ impl IndexHead {
             let counts = (0..count).map(|_| StreamCounts::take(take)).collect::<Option<_>>()?;
             let count = take.count()?;
             let levels = (0..count).map(|_| Piece::take(take)).collect::<Option<_>>()?;
-            Some(StreamsHead { counts, levels, fine: take.option(Piece::take)? })
+            let (fine, fields) = (take.option(Piece::take)?, take.option(FieldsHead::take)?);
+            Some(StreamsHead { counts, levels, fine, fields })
         })?;
         let states = take.option(|take| {
             let clocks = take.number()?;

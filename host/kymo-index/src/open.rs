@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 
 use crate::account::{Entry, StreamCounts, take_entries};
 use crate::buckets::Buckets;
+use crate::field_head::FieldsHead;
 use crate::file::{Piece, Pieces};
 use crate::fine::FINE_COLUMNS_MAX;
 use crate::growing::GrowingIndex;
@@ -35,11 +36,13 @@ pub struct Named {
 /// Packets and counts of one trace.
 #[derive(Debug)]
 pub struct TraceIndex {
-    pieces: Arc<Pieces>,
+    pub(crate) pieces: Arc<Pieces>,
     /// By stream file.
     pub streams: Vec<StreamCounts>,
     levels: Vec<Piece>,
     fine: Option<Piece>,
+    /// Of the only trace that was named, with clocks as they are now.
+    pub(crate) fields: Option<FieldsHead>,
 }
 
 /// What indexes there are of the traces of a command line.
@@ -159,7 +162,14 @@ impl Indexes {
             self.path = path;
             self.states = states(Arc::clone(&pieces), &head, traces);
         }
-        let index = |of: StreamsHead| TraceIndex { pieces, streams: of.counts, levels: of.levels, fine: of.fine };
+        let now = with_states.map(clocks);
+        let index = |of: StreamsHead| TraceIndex {
+            pieces,
+            streams: of.counts,
+            levels: of.levels,
+            fine: of.fine,
+            fields: of.fields.filter(|fields| Some(fields.clocks) == now),
+        };
         self.traces.push(head.streams.map(index));
     }
 
@@ -267,6 +277,7 @@ impl TraceIndex {
         if self.fine.is_some() {
             self.fine().ok_or("the fine summary is damaged")?;
         }
+        self.check_fields().map_err(|_| "the values over time are damaged")?;
         Ok(())
     }
 

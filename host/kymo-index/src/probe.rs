@@ -11,6 +11,8 @@ use kymo_feed::Classes;
 
 use crate::account::take_entries;
 use crate::buckets::Buckets;
+use crate::field_bytes::{put_field, put_losses, take_field, take_losses};
+use crate::field_head::FieldsHead;
 use crate::flame_part::FlamePart;
 use crate::head::IndexHead;
 use crate::latency_head::LatencyHead;
@@ -23,11 +25,12 @@ use crate::span_head::SpansHead;
 use crate::span_part::SpanPart;
 use crate::states;
 use crate::sums::PartSums;
+use crate::value_sums::ValueSums;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 14 {
+    match kind % 17 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -35,11 +38,14 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 14 == 8),
+        8 | 9 => picture(rest, kind % 17 == 8),
         10 => spans(rest),
         13 => flame(rest),
         11 => SpansHead::take(&mut Take(rest)).is_some(),
         12 => take_waiting(0, rest).is_some_and(|list| put_waiting(0, &list) == rest),
+        14 => FieldsHead::take(&mut Take(rest)).is_some(),
+        15 => field(rest),
+        16 => take_losses(rest).is_some_and(|losses| take_losses(&put_losses(&losses)) == Some(losses)),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -95,6 +101,17 @@ fn flame(bytes: &[u8]) -> bool {
     assert_eq!(FlamePart::decode(&part.encode(), 100).as_ref(), Some(&part));
     let sum = FlamePart::of(&[part.clone(), part]);
     sum.is_some()
+}
+
+/// Values of a field: what was taken is put and taken again, and added up.
+fn field(bytes: &[u8]) -> bool {
+    let (mut columns, mut all) = (Vec::new(), ValueSums::default());
+    let Some(shift) = take_field(bytes, |number, of| columns.push((number, *of))) else { return false };
+    columns.iter().for_each(|(_, of)| all.append(of));
+    let (mut counts, again) = (Vec::new(), put_field(shift, columns.iter().map(|(number, of)| (*number, of))));
+    assert_eq!(take_field(&again, |number, of| counts.push((number, of.count))), Some(shift));
+    assert!(columns.iter().map(|(number, of)| (*number, of.count)).eq(counts));
+    true
 }
 
 /// What rows of a part show: of threads, or of CPUs. It is shown in longer columns, as answers do.

@@ -34,6 +34,7 @@ mod summary;
 mod thread_row;
 mod threads;
 mod told;
+mod value_index;
 mod values;
 mod worst;
 
@@ -78,7 +79,7 @@ questions! {
         ["tids" "from" "to" "pixels" "grid" "calls" "late"] states::states;
     "slices" "spans between two events" ["span" "rows" "from" "to" "pixels" "grid" "tids" "filter" "lead" "most"] slices::slices;
     "arrows" "wake-ups" ["from" "to" "tids" "limit"] arrows::arrows;
-    "values" "a numeric field over time" ["field" "from" "to" "bins" "filter"] values::values;
+    "values" "a numeric field over time" ["field" "from" "to" "bins" "grid" "filter"] values::values;
     "latencies" "latencies: quantiles, histogram, density, points"
         ["what" "span" "by" "from" "to" "filter" "bins" "grid" "limit" "past"
          "kind" "of" "process" "tid" "prio" "cpu" "low" "high"] latencies::latencies;

@@ -409,13 +409,18 @@ pub fn begin<'o>(of: &'o Opened, window: Window, stop: &Stop) -> Result<(Reader<
     Ok((reader(of, window), walker))
 }
 
-/// A reader of the records of a window. What reaches to an end of the trace is read as the verbs read a whole trace:
-/// with losses before the first record and behind the last.
-pub fn reader(of: &Opened, window: Window) -> Reader<'_> {
+/// The times between which the items of a window are. What reaches to an end of the trace is read as the verbs read a
+/// whole trace: with losses before the first record and behind the last.
+fn ends(of: &Opened, window: Window) -> (Option<i64>, Option<i64>) {
     let is_cut = of.is_growing() || of.bounds.is_some_and(|(_, last)| window.to <= last);
-    let (from, to) = match window.is_empty() {
+    match window.is_empty() {
         true => (Some(window.from), Some(window.from)),
         false => ((window.from > of.base()).then_some(window.from), is_cut.then_some(window.to)),
-    };
+    }
+}
+
+/// A reader of the items of a window.
+pub fn reader(of: &Opened, window: Window) -> Reader<'_> {
+    let (from, to) = ends(of, window);
     range::reader(&of.traces, &of.indexes, from.map(i128::from), to.map(i128::from))
 }

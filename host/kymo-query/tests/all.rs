@@ -6,6 +6,7 @@ mod common;
 mod contexts;
 mod counts;
 mod few;
+mod fields;
 mod follow;
 mod growing;
 mod hostile;

@@ -109,7 +109,7 @@ impl Clock {
 /// [`Clock::nanoseconds`] for times that come one after the other: remembers the second, and multiplies in place of
 /// dividing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seconds<'t> {
+pub struct Seconds<'t> {
     clock: &'t Clock,
     /// The cycles of one whole second, without the one behind it.
     from: u64,
@@ -127,6 +127,7 @@ pub(crate) struct Seconds<'t> {
 const HZ_END: u64 = 1 << 34;
 
 impl<'t> Seconds<'t> {
+    /// Of a clock.
     pub fn new(clock: &'t Clock) -> Self {
         let hz = clock.frequency_hz.clamp(1, HZ_END);
         // Below 2^64, because hz is at least 2^log and 10^9 is below 2^30.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One stream for itself, from its first item to its last: times and events, without a look at fields.
+//! One stream for itself, from its first item to its last: times and events, and fields where somebody looks at them.
 
 use super::error::Caveat;
+use super::glance::Glance;
+use super::lens::Lens;
 use super::stream::{Next, PacketMark, Stream, Until};
 use super::trace::Trace;
+use super::value::Value;
 use super::watch::Watch;
 
 /// An item of a stream.
@@ -66,6 +69,22 @@ impl Scan<'_> {
         self.0.pass_plain(Until::END, note);
     }
 
+    /// The same of records of chosen events whose fields begin with a byte. `note` also gets the bytes from the first
+    /// field on, as [`Glance::fields`] has them.
+    #[inline]
+    pub fn pass_chosen(&mut self, is_chosen: impl Fn(usize) -> bool, mut note: impl FnMut(usize, u64, &[u8])) {
+        let data = self.0.data;
+        self.0.pass_chosen(Until { whole_bytes: true, ..Until::END }, is_chosen, |event, cycles, at| {
+            note(event, cycles, data.get((at / 8) as usize..).unwrap_or_default());
+        });
+    }
+
+    /// The field that a lens shows of the record that [`Scan::next`] gave last.
+    pub fn value(&self, lens: &Lens) -> Option<Value<'_>> {
+        let stream = &self.0;
+        Glance::new(0, stream.event, 0, &stream.facts, &stream.decoder.frame).value(lens)
+    }
+
     /// The packet of the last item.
     pub fn packet_mark(&self) -> &PacketMark {
         self.0.packet_mark()
@@ -74,6 +93,11 @@ impl Scan<'_> {
     /// The process that the packet of the last item names.
     pub fn vpid(&self) -> Option<u32> {
         self.0.facts.vpid
+    }
+
+    /// The CPU of the packet of the last item.
+    pub fn cpu(&self) -> Option<u32> {
+        self.0.facts.cpu
     }
 
     /// What was wrong so far, and how much: more than are listed where a file has very many.

@@ -57,8 +57,8 @@ pub(super) struct LatencyAnswer<'o> {
     pub walked: Walked,
 }
 
-/// Where density is wanted.
-fn bins(of: &Opened, parameters: &mut Parameters) -> Result<Pixels, Error> {
+/// Bins of a window, on a grid where that is asked for.
+pub(super) fn bins(of: &Opened, parameters: &mut Parameters) -> Result<Pixels, Error> {
     let (window, bins) = (parameters.window(of)?, parameters.bins()?);
     let is_on_grid = parameters.flag("grid")?;
     Ok(if is_on_grid { Pixels::on_grid(window, bins, of.whole()) } else { Pixels::new(window, bins) })

@@ -4,38 +4,17 @@
 use kymo_analyze::{Class, Field, Record as _, Sink, State, ValueKind};
 use kymo_ctf::read::{FieldKind, Value};
 use kymo_feed::{Payload, Seen, Visit};
+use kymo_index::{DamagedFields, FieldValue, ValueSums};
 
 use super::begun::begin;
+use super::latencies::bins;
+use super::value_index::indexed;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
-use crate::walk::{Few, Gather, Stop, Walk};
-
-/// Values of one bin.
-#[derive(Clone, Copy, Debug)]
-struct Bin {
-    count: u64,
-    min: f64,
-    max: f64,
-    sum: f64,
-    first: f64,
-    last: f64,
-}
-
-impl Bin {
-    fn of(value: f64) -> Bin {
-        Bin { count: 1, min: value, max: value, sum: value, first: value, last: value }
-    }
-
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        (self.min, self.max) = (self.min.min(value), self.max.max(value));
-        self.sum += value;
-        self.last = value;
-    }
-}
+use crate::walk::{Few, Gather, LOSSES_MAX, LossLog, Stop, Walk};
 
 /// Where a value is in the records of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,22 +30,22 @@ enum Place {
 }
 
 impl Place {
-    fn value(self, seen: &Seen<'_, '_>) -> Option<f64> {
+    fn value(self, seen: &Seen<'_, '_>) -> Option<FieldValue> {
         let payload = Payload(seen.record.payload);
         match self {
-            Place::Integer(position) => payload.integer(position).map(|value| value as f64),
-            Place::Float(position) => payload.float(position),
+            Place::Integer(position) => payload.integer(position).map(FieldValue::Integer),
+            Place::Float(position) => payload.float(position).map(FieldValue::Float),
             Place::Context(position) => seen.record.common_context.at(position).as_ref().and_then(number),
             Place::OwnContext(position) => seen.record.context.at(position).as_ref().and_then(number),
         }
     }
 }
 
-fn number(value: &Value<'_>) -> Option<f64> {
+fn number(value: &Value<'_>) -> Option<FieldValue> {
     match value {
-        Value::Int(number, _) | Value::Enum(number, _) => Some(i128::from(*number) as f64),
-        Value::F32(number) => Some(f64::from(*number)),
-        Value::F64(number) => Some(*number),
+        Value::Int(number, _) | Value::Enum(number, _) => Some(FieldValue::Integer((*number).into())),
+        Value::F32(number) => Some(FieldValue::Float((*number).into())),
+        Value::F64(number) => Some(FieldValue::Float(*number)),
         _ => None,
     }
 }
@@ -75,8 +54,14 @@ struct FieldValues {
     bins: Pixels,
     /// By class.
     places: Vec<Option<Place>>,
-    values: Vec<Option<Bin>>,
-    not_numbers: u64,
+    values: Vec<ValueSums>,
+}
+
+impl FieldValues {
+    /// The records that have the field.
+    fn few(&self) -> Few {
+        Few::by_fields(self.places.iter().map(Option::is_some).collect())
+    }
 }
 
 impl Sink for FieldValues {}
@@ -91,16 +76,8 @@ impl Visit for FieldValues {
         if !seen.is_selected {
             return;
         }
-        match place.value(seen) {
-            Some(value) if !value.is_nan() => {
-                let bin = &mut self.values[self.bins.of(seen.head.time) as usize];
-                match bin {
-                    Some(bin) => bin.add(value),
-                    None => *bin = Some(Bin::of(value)),
-                }
-            }
-            Some(_) => self.not_numbers += 1,
-            None => {}
+        if let Some(value) = place.value(seen) {
+            self.values[self.bins.of(seen.head.time) as usize].add(value);
         }
     }
 }
@@ -164,45 +141,91 @@ fn places(of: &Opened, text: &str) -> Result<Vec<Option<Place>>, Error> {
     Ok(classes.iter().map(|class| find(class).filter(|_| class.name == event)).collect())
 }
 
+/// Bins with their values, and the losses beside them.
+struct Binned {
+    values: Vec<ValueSums>,
+    losses: LossLog,
+    notes: Vec<String>,
+    source: &'static str,
+}
+
+/// Without a look at what other streams have: from the columns of the index, or from the records of streams that have
+/// the field. `None`: the index does not tell of losses, or something is damaged.
+fn alone(of: &Opened, walk: &Walk<'_>, gather: &mut FieldValues, field: &str, stop: &Stop) -> Result<Alone, Error> {
+    let losses = match walk.known_losses() {
+        Ok(Some(losses)) if walk.is_all() => losses,
+        Ok(_) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+    };
+    match indexed(of, &gather.bins, field) {
+        Ok(Some(values)) => gather.values = values,
+        Ok(None) if walk.run_alone(&gather.few(), gather, stop)? => {}
+        Ok(None) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+    }
+    Ok(Ok(Some(losses)))
+}
+
+type Alone = Result<Option<LossLog>, DamagedFields>;
+
+/// From the index where it has them.
+fn binned(of: &Opened, walk: Walk<'_>, bins: Pixels, field: &str, stop: &Stop) -> Result<Binned, Error> {
+    let places = places(of, field)?;
+    let make = || {
+        let values = vec![ValueSums::default(); bins.count() as usize];
+        FieldValues { bins, places: places.clone(), values }
+    };
+    let (mut gather, mut notes) = (make(), Vec::new());
+    match alone(of, &walk, &mut gather, field, stop)? {
+        Ok(Some(losses)) => return Ok(Binned { values: gather.values, losses, notes, source: "index" }),
+        Ok(None) => {}
+        Err(error) => notes.push(format!("{error}: this was answered from records")),
+    }
+    // What was begun may have got a part of the window already.
+    gather = make();
+    let (walked, source) = match walk.run_few(&gather.few(), &mut gather, stop)? {
+        Some(walked) => (walked, "index"),
+        None => {
+            gather = make();
+            (walk.run(&mut gather, stop)?, "records")
+        }
+    };
+    notes.extend(walked.notes);
+    Ok(Binned { values: gather.values, losses: walked.losses, notes, source })
+}
+
 /// Answers `values`.
 ///
 /// # Errors
 /// Parameters; a filter that is none.
 pub fn values(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
-    let window = parameters.window(of)?;
-    let count = parameters.bins()?;
+    let bins = bins(of, parameters)?;
     let field = parameters.text("field")?;
     let missing = "it is missing: an event and a field, as motor:step.position, or a context, as motor:step.$cycles";
     let field = field.ok_or_else(|| Error::parameter("field", missing))?;
-    let places = places(of, &field)?;
-    let bins = Pixels::new(window, count);
-    let few = Few::by_fields(places.iter().map(Option::is_some).collect());
-    let make = || FieldValues { bins, places: places.clone(), values: vec![None; count as usize], not_numbers: 0 };
-    let mut gather = make();
-    let walk = Walk::new(of, window).filtered(parameters)?;
-    let (walked, source) = match walk.run_few(&few, &mut gather, stop)? {
-        Some(walked) => (walked, "index"),
-        None => {
-            // It may have got the begin of the window already.
-            gather = make();
-            (walk.run(&mut gather, stop)?, "records")
-        }
-    };
-    let mut answer = begin("values", of, window);
+    let walk = Walk::new(of, bins.window()).filtered(parameters)?;
+    let Binned { values, losses, notes, source } = binned(of, walk, bins, &field, stop)?;
+    let mut answer = begin("values", of, bins.window());
+    answer.notes.extend(notes);
     answer.set("field", field);
     answer.set("source", source);
-    answer.set("not_numbers", gather.not_numbers);
-    let all = gather.values.iter().enumerate();
-    let all: Vec<(u32, Bin)> = all.filter_map(|(at, bin)| Some((at as u32, (*bin)?))).collect();
+    answer.set("not_numbers", values.iter().map(|of| of.not_numbers).fold(0, u64::saturating_add));
+    if bins.shift().is_some() {
+        let (from, to) = bins.frame();
+        answer.set("bins", bins.count());
+        answer.set("frame", [answer.time(from), answer.time(to)]);
+    }
+    let all = values.iter().enumerate().filter(|(_, of)| of.count > 0);
+    let all: Vec<(u32, &ValueSums)> = all.map(|(at, of)| (at as u32, of)).collect();
     let table = Table::new("bins")
         .column("bin", all.iter().map(|(at, _)| *at))
-        .column("count", all.iter().map(|(_, bin)| bin.count))
-        .column("min", all.iter().map(|(_, bin)| bin.min))
-        .column("max", all.iter().map(|(_, bin)| bin.max))
-        .column("mean", all.iter().map(|(_, bin)| bin.sum / bin.count as f64))
-        .column("first", all.iter().map(|(_, bin)| bin.first))
-        .column("last", all.iter().map(|(_, bin)| bin.last));
+        .column("count", all.iter().map(|(_, of)| of.count))
+        .column("min", all.iter().map(|(_, of)| of.min))
+        .column("max", all.iter().map(|(_, of)| of.max))
+        .column("mean", all.iter().map(|(_, of)| of.mean()))
+        .column("first", all.iter().map(|(_, of)| of.first))
+        .column("last", all.iter().map(|(_, of)| of.last));
     answer.push(table);
-    walked.tell(&mut answer);
+    losses.tell(&mut answer, LOSSES_MAX);
     Ok(answer)
 }

@@ -2,12 +2,14 @@
 //! A pass for who looks at records of few classes and needs no state: with an index only the streams that have such
 //! records are read, and losses are those of the index.
 
+use std::iter::Peekable;
+
 use kymo_analyze::{Head, State};
 use kymo_ctf::read::{Item, Passed, Range, Reader, Record, Start};
 use kymo_feed::{LossAt, Seen, clamp};
-use kymo_index::Cover;
+use kymo_index::{Cover, DamagedFields};
 
-use super::{Gather, LossLog, Stop, Walk, Walked};
+use super::{Gather, LossLog, Stop, Walk, Walked, ends};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
@@ -65,6 +67,32 @@ impl Few {
 }
 
 impl Walk<'_> {
+    /// The losses of the window, as the index of its only trace has them. `None`: it does not.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn known_losses(&self) -> Result<Option<LossLog>, DamagedFields> {
+        let whole = self.of.indexes.whole().filter(|_| !self.window.is_empty());
+        let Some([index]) = whole.as_deref() else { return Ok(None) };
+        let Some(all) = index.losses()? else { return Ok(None) };
+        let ((from, to), mut losses) = (ends(self.of, self.window), LossLog::default());
+        for loss in all {
+            if from.is_none_or(|from| loss.to >= from) && to.is_none_or(|to| loss.from < to) {
+                losses.take(&loss, self.pixels.as_ref());
+            }
+        }
+        Ok(Some(losses))
+    }
+
+    /// Shows the records of few classes to a visitor that takes nothing else: no state, and no losses. Only streams
+    /// that have such records are read. Whether this could be. For who asks for no filter.
+    pub fn run_alone(&self, few: &Few, visit: &mut impl Gather, stop: &Stop) -> Result<bool, Error> {
+        let Some(streams) = few.streams(self.of).filter(|_| self.is_all()) else { return Ok(false) };
+        let (from, to) = ends(self.of, self.window);
+        let range = Range { from_ns: from.map(i128::from), to_ns: to.map(i128::from) };
+        self.show(few, (range, &streams), &mut std::iter::empty().peekable(), visit, stop)
+    }
+
     /// Shows the records of few classes; the state that it shows with them is empty, but at the ends of the window.
     /// `None` where this cannot be: what the visitor has is of no use then. For who asks for no filter.
     pub fn run_few(&self, few: &Few, visit: &mut impl Gather, stop: &Stop) -> Result<Option<Walked>, Error> {
@@ -97,14 +125,29 @@ impl Walk<'_> {
         visit: &mut impl Gather,
         stop: &Stop,
     ) -> Result<bool, Error> {
-        let (of, state) = (self.of, State::new(&self.of.classes.vocabulary));
         let from = cover.records_to.map(i128::from);
         let range = Range { from_ns: from, to_ns: Some(cover.records_from.into()) };
+        let mut losses = cover.parts.iter().flat_map(|part| &part.losses).copied().peekable();
+        let is_shown = self.show(few, (range, streams), &mut losses, visit, stop)?;
+        losses.for_each(|loss| visit.loss(&loss));
+        Ok(is_shown)
+    }
+
+    /// The records of a range, and losses in their places among them. Whether all of them could be shown.
+    fn show(
+        &self,
+        few: &Few,
+        (range, streams): (Range, &[bool]),
+        losses: &mut Peekable<impl Iterator<Item = LossAt>>,
+        visit: &mut impl Gather,
+        stop: &Stop,
+    ) -> Result<bool, Error> {
+        let (of, state) = (self.of, State::new(&self.of.classes.vocabulary));
+        let from = range.from_ns;
         let mut starts =
             from.map_or_else(|| vec![Start::Begin; streams.len()], |from| of.indexes.starts(&of.traces, from));
         starts.iter_mut().zip(streams).filter(|(_, is_read)| !**is_read).for_each(|(start, _)| *start = Start::Skip);
         let Some(mut reader) = Reader::between(&of.traces, range, &starts) else { return Ok(false) };
-        let mut losses = cover.parts.iter().flat_map(|part| &part.losses).copied().peekable();
         let mut passed = 0u32;
         while let Some(next) = reader.pass() {
             stop.check_some(&mut passed)?;
@@ -120,7 +163,6 @@ impl Walk<'_> {
             }
             visit.record(&Seen { record: &record, class, head, is_selected: true }, &state);
         }
-        losses.for_each(|loss| visit.loss(&loss));
         Ok(true)
     }
 }

@@ -98,7 +98,18 @@ impl Stream<'_> {
 
     /// The same; `note` also gets the bit of the file at which the fields begin.
     #[inline]
-    pub(in crate::read) fn pass_fields(&mut self, until: Until, mut note: impl FnMut(usize, u64, u64)) -> bool {
+    pub(in crate::read) fn pass_fields(&mut self, until: Until, note: impl FnMut(usize, u64, u64)) -> bool {
+        self.pass_chosen(until, |_| true, note)
+    }
+
+    /// The same of events that are chosen: up to a record of another one.
+    #[inline]
+    pub(in crate::read) fn pass_chosen(
+        &mut self,
+        until: Until,
+        is_chosen: impl Fn(usize) -> bool,
+        mut note: impl FnMut(usize, u64, u64),
+    ) -> bool {
         let Some(packet) = &self.packet else { return false };
         let (origin, end) = (self.cursor.bit() - self.cursor.at, self.cursor.end());
         // Nothing is searched for beyond the packet.
@@ -119,7 +130,7 @@ impl Stream<'_> {
                 Some(known) if known.id == stamped.id => known,
                 _ => {
                     let Some(event) = head.events.get(stamped.id).map(|event| event as usize) else { break };
-                    if plans.threads[self.class] == Some(event) {
+                    if plans.threads[self.class] == Some(event) || !is_chosen(event) {
                         break;
                     }
                     KnownEvent { id: stamped.id, event, skip: &plans.skips[event] }
