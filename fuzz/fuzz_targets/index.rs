@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indexes: the first byte chooses a piece (head, packets, sums of threads, where these are, summaries, where latencies
-//! are, sums of latencies, all of them, pictures of threads and of CPUs), or a checkpoint of a small trace, which is
-//! read on from. Whatever the bytes, it comes to an end.
+//! are, sums of latencies, all of them, pictures of threads and of CPUs, where wake-ups are, wake-ups), or a checkpoint
+//! of a small trace, which is read on from. Whatever the bytes, it comes to an end.
 #![no_main]
 
 use std::sync::LazyLock;

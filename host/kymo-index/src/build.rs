@@ -108,7 +108,8 @@ impl Builder<'_> {
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {
             // Losses of programs are not in the sums, and answers tell of all losses.
-            (states.pyramid, states.pictures, states.latencies) = Default::default();
+            (states.pyramid, states.pictures) = Default::default();
+            (states.latencies, states.wakes) = Default::default();
         }
         Ok((streams(trace, counted, to)?, states))
     }
@@ -245,14 +246,14 @@ impl Builder<'_> {
         counted.iter_mut().zip(&damaged).for_each(|(of, damaged)| of.iter_mut().for_each(|of| of.finish(*damaged)));
         // Where times are damaged, or go back, stretches do not follow each other.
         let is_damaged = damaged.iter().zip(is_read).any(|(damaged, read)| *read && *damaged > 0);
-        let Summed { cpus, mut pyramid, mut pictures, mut latencies } = sums.finish(to)?;
+        let Summed { cpus, mut pyramid, mut pictures, mut latencies, mut wakes } = sums.finish(to)?;
         if is_damaged || walker.state.clock_backs() > 0 {
-            (pyramid, pictures, latencies) = Default::default();
+            (pyramid, pictures, latencies, wakes) = Default::default();
         }
         let mut put = Put::default();
         cpus.0.put(&mut put);
         let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
-        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures, latencies })
+        Ok(StatesHead { clocks, cpus, checkpoints: keeper.checkpoints, pyramid, pictures, latencies, wakes })
     }
 
     fn summing(&self) -> Result<Summing, Error> {

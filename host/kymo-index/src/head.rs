@@ -11,6 +11,7 @@ use crate::latency_head::LatencyHead;
 use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
+use crate::wake_head::WakeHead;
 
 /// The head of the file.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,7 @@ pub(crate) struct StatesHead {
     pub pyramid: PyramidHead,
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
+    pub wakes: WakeHead,
 }
 
 impl IndexHead {
@@ -66,6 +68,7 @@ impl IndexHead {
             states.pyramid.put(put);
             states.pictures.put(put);
             states.latencies.put(put);
+            states.wakes.put(put);
         });
         put.0
     }
@@ -87,7 +90,8 @@ impl IndexHead {
             let checkpoints = take_checkpoints(take)?;
             let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
             let (pictures, latencies) = (PictureHead::take(take)?, LatencyHead::take(take)?);
-            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies })
+            let wakes = WakeHead::take(take)?;
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, wakes })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

@@ -17,11 +17,14 @@ use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
 use crate::states;
 use crate::sums::PartSums;
+use crate::wake_head::WakeHead;
+use crate::wake_maker::WakeMaker;
+use crate::wake_part::WakePart;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 10 {
+    match kind % 12 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -29,7 +32,9 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 10 == 8),
+        8 | 9 => picture(rest, kind % 12 == 8),
+        10 => WakeHead::take(&mut Take(rest)).is_some(),
+        11 => wakes(rest),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -51,6 +56,20 @@ fn latencies(bytes: &[u8]) -> bool {
     let sum = LatencyPart::of(&[part.clone(), part.clone()], SHIFT_MAX);
     let again = sum.and_then(|sum| LatencyPart::decode(&sum.encode(LONGEST_MAX)[0]));
     assert!(again.is_none_or(|again| again.series.len() <= part.series.len() + part.past.len()));
+    true
+}
+
+/// Wake-ups of a part: what was taken is put and taken again, added to itself, and asked for.
+fn wakes(bytes: &[u8]) -> bool {
+    let Some(part) = WakePart::decode(bytes) else { return false };
+    assert_eq!(WakePart::decode(&part.encode()).as_ref(), Some(&part));
+    let some: Vec<i32> = part.threads.iter().map(|of| of.tid).take(2).collect();
+    for tids in [None, Some(&some[..])] {
+        let known_to = part.known_to(tids).flatten();
+        assert!(known_to.is_none_or(|known_to| part.list.iter().any(|arrow| arrow.rank() == known_to)));
+    }
+    let longer = WakeMaker::longer(vec![part.clone(), part.clone()]);
+    assert!(longer.is_none_or(|longer| longer.list.len() <= 2 * part.list.len()));
     true
 }
 

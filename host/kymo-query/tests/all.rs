@@ -22,3 +22,4 @@ mod stories;
 mod sums;
 mod truth;
 mod vanishing;
+mod wakes;
