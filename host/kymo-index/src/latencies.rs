@@ -2,15 +2,21 @@
 //! Which latencies of parts a window is made of [spec/index.md 5.3].
 
 use crate::latency_head::LatencyPlace;
+use crate::latency_maker::LATENCY_FAN_OUT;
 use crate::latency_part::LatencyPart;
+use crate::measuring::UNIT;
 use crate::pictures::Gallery;
 use crate::pyramid::{DamagedSums, Pyramid};
-use crate::units::{UnitContent, UnitPart, all_units};
+use crate::units::{UnitContent, UnitLevels, UnitPart};
 
 /// Latencies of a part, by where it is among all.
 pub type LatencyStretch = UnitPart<LatencyPlace>;
 
 impl Pyramid {
+    fn latency_levels(&self) -> UnitLevels<'_, LatencyPlace> {
+        UnitLevels { levels: &self.latencies.0, unit: UNIT, fan_out: LATENCY_FAN_OUT }
+    }
+
     /// Latencies of a window [from, to), with columns of 2 to the power of `shift` ns at most. `is_from_begin`: the
     /// window has all that is before its end. `Ok(None)`: there are none, or reading the records is the only way.
     ///
@@ -22,7 +28,7 @@ impl Pyramid {
         is_from_begin: bool,
         shift: u32,
     ) -> Result<Option<Gallery<LatencyStretch>>, DamagedSums> {
-        self.units(&self.latencies.0, window, is_from_begin, |place| place.shift <= shift)
+        self.units(self.latency_levels(), window, is_from_begin, |place| place.shift <= shift)
     }
 
     /// The latencies of a part, with cells and the longest where they are wanted.
@@ -53,11 +59,11 @@ impl Pyramid {
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of
     /// had too much.
     pub fn within(&self, of: &LatencyStretch) -> Option<UnitContent<LatencyPlace>> {
-        self.unit_content(&self.latencies.0, of)
+        self.unit_content(self.latency_levels(), of)
     }
 
     /// Looks through all of them.
     pub(crate) fn check_latencies(&self) -> Result<(), DamagedSums> {
-        all_units(&self.latencies.0).try_for_each(|of| self.latencies_of(&of, true, true).map(drop))
+        self.latency_levels().all().try_for_each(|of| self.latencies_of(&of, true, true).map(drop))
     }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that are four between two checkpoints, or four of the level below [spec/index.md 5.3, 5.4]: which of them a
+//! Parts that are some between two checkpoints, or some of the level below [spec/index.md 5.3, 5.4]: which of them a
 //! window is made of, and what they are made of themselves.
 
 use std::ops::Range;
 
-use crate::latency_maker::LATENCY_FAN_OUT;
-use crate::measuring::UNIT;
 use crate::pictures::{Gallery, Stretch};
 use crate::pyramid::{DamagedSums, Pyramid};
 
@@ -33,44 +31,46 @@ pub enum UnitContent<P> {
     Records(i64, i64),
 }
 
-/// Where parts are, by level.
-pub(crate) type UnitLevels<P> = [Vec<Option<P>>];
-
-/// The part at a position of a level.
-pub(crate) fn unit_part<P: Copy>(levels: &UnitLevels<P>, level: usize, at: usize) -> Option<UnitPart<P>> {
-    let place = levels.get(level)?.get(at).copied().flatten()?;
-    Some(UnitPart { place, level, at })
+/// Where parts are.
+#[derive(Clone, Copy)]
+pub(crate) struct UnitLevels<'a, P> {
+    /// By level; `None` where there was too much.
+    pub levels: &'a [Vec<Option<P>>],
+    /// Parts between two checkpoints that are one of the lowest level.
+    pub unit: usize,
+    /// Parts of a level that are one of the next.
+    pub fan_out: usize,
 }
 
-/// All of them.
-pub(crate) fn all_units<P: Copy>(levels: &UnitLevels<P>) -> impl Iterator<Item = UnitPart<P>> {
-    let of_level = move |(level, parts): (usize, &Vec<Option<P>>)| {
-        (0..parts.len()).filter_map(move |at| unit_part(levels, level, at))
-    };
-    levels.iter().enumerate().flat_map(of_level)
-}
-
-/// Parts between two checkpoints that one of a level is.
-fn count_of(level: usize) -> usize {
-    LATENCY_FAN_OUT.saturating_pow(level as u32).saturating_mul(UNIT)
-}
-
-/// The longest part that begins there and ends in time, of those that fit, and how many of the finest level it is.
-fn longest<P: Copy>(
-    levels: &UnitLevels<P>,
-    (at, end): (usize, usize),
-    fits: &impl Fn(&P) -> bool,
-) -> Option<(UnitPart<P>, usize)> {
-    let mut found = None;
-    for level in 0..levels.len() {
-        let count = count_of(level);
-        if at % count != 0 || at + count > end {
-            break;
-        }
-        let part = unit_part(levels, level, at / count).filter(|part| fits(&part.place));
-        found = part.map(|part| (part, count)).or(found);
+impl<P: Copy> UnitLevels<'_, P> {
+    fn part(&self, level: usize, at: usize) -> Option<UnitPart<P>> {
+        let place = self.levels.get(level)?.get(at).copied().flatten()?;
+        Some(UnitPart { place, level, at })
     }
-    found
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = UnitPart<P>> {
+        let parts = self
+            .levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, parts)| parts.iter().enumerate().map(move |(at, place)| (level, at, place)));
+        parts.filter_map(|(level, at, place)| place.map(|place| UnitPart { place, level, at }))
+    }
+
+    /// The longest part that begins there and ends in time, of those that fit, and how many of the finest level it is.
+    fn longest(&self, (at, end): (usize, usize), fits: &impl Fn(&P) -> bool) -> Option<(UnitPart<P>, usize)> {
+        let (mut found, mut count) = (None, self.unit);
+        for level in 0..self.levels.len() {
+            if at % count != 0 || at + count > end {
+                break;
+            }
+            let part = self.part(level, at / count).filter(|part| fits(&part.place));
+            found = part.map(|part| (part, count)).or(found);
+            count = count.saturating_mul(self.fan_out);
+        }
+        found
+    }
 }
 
 impl Pyramid {
@@ -78,25 +78,25 @@ impl Pyramid {
     /// `Ok(None)`: there are none, or reading the records is the only way.
     pub(crate) fn units<P: Copy>(
         &self,
-        levels: &UnitLevels<P>,
+        of: UnitLevels<'_, P>,
         window: (i64, i64),
         is_from_begin: bool,
         fits: impl Fn(&P) -> bool,
     ) -> Result<Option<Gallery<UnitPart<P>>>, DamagedSums> {
-        let whole = self.range(window, is_from_begin).and_then(|range| self.unit_range(range));
+        let whole = self.range(window, is_from_begin).and_then(|range| self.unit_range(range, of.unit));
         let Some(range) = whole else { return Ok(None) };
         let (mut stretches, mut at, mut has_part) = (Vec::new(), range.start, false);
         while at < range.end {
-            if let Some((part, count)) = longest(levels, (at, range.end), &fits) {
+            if let Some((part, count)) = of.longest((at, range.end), &fits) {
                 stretches.push(Stretch::Picture(part));
                 (at, has_part) = (at + count, true);
                 continue;
             }
             // Records are chosen by time: it must divide them from the parts around.
             let begin = at;
-            at += UNIT;
-            while at < range.end && (!self.divides(at) || longest(levels, (at, range.end), &fits).is_none()) {
-                at += UNIT;
+            at += of.unit;
+            while at < range.end && (!self.divides(at) || of.longest((at, range.end), &fits).is_none()) {
+                at += of.unit;
             }
             if !self.divides(begin) {
                 return Ok(None);
@@ -115,8 +115,8 @@ impl Pyramid {
     }
 
     /// The part of a range that parts of the lowest level fill.
-    fn unit_range(&self, range: Range<usize>) -> Option<Range<usize>> {
-        let is_end = |boundary: &usize| boundary % UNIT == 0 && self.divides(*boundary);
+    fn unit_range(&self, range: Range<usize>, unit: usize) -> Option<Range<usize>> {
+        let is_end = |boundary: &usize| boundary % unit == 0 && self.divides(*boundary);
         let first = range.clone().find(is_end)?;
         let last = (first + 1..=range.end).rev().find(is_end)?;
         Some(first..last)
@@ -124,13 +124,13 @@ impl Pyramid {
 
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of
     /// had too much.
-    pub(crate) fn unit_content<P: Copy>(&self, levels: &UnitLevels<P>, of: &UnitPart<P>) -> Option<UnitContent<P>> {
+    pub(crate) fn unit_content<P: Copy>(&self, levels: UnitLevels<'_, P>, of: &UnitPart<P>) -> Option<UnitContent<P>> {
         if let Some(level) = of.level.checked_sub(1) {
-            let first = of.at * LATENCY_FAN_OUT;
-            let parts = (first..first + LATENCY_FAN_OUT).map(|at| unit_part(levels, level, at));
+            let first = of.at * levels.fan_out;
+            let parts = (first..first + levels.fan_out).map(|at| levels.part(level, at));
             return parts.collect::<Option<_>>().map(UnitContent::Parts);
         }
-        let (begin, end) = (of.at * UNIT, (of.at + 1) * UNIT);
+        let (begin, end) = (of.at * levels.unit, (of.at + 1) * levels.unit);
         if !self.divides(begin) || !self.divides(end) {
             return None;
         }

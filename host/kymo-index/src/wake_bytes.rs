@@ -159,6 +159,15 @@ impl WakePart {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<WakePart> {
+        WakePart::take(bytes, false)
+    }
+
+    /// The list ends where it has no longer all of all threads.
+    pub(crate) fn decode_of_all(bytes: &[u8]) -> Option<WakePart> {
+        WakePart::take(bytes, true)
+    }
+
+    fn take(bytes: &[u8], is_of_all: bool) -> Option<WakePart> {
         let mut take = Take(bytes);
         let count = take.count()?;
         let wakers = (0..count).map(|_| Context::take(&mut take)).collect::<Option<Vec<_>>>()?;
@@ -181,9 +190,10 @@ impl WakePart {
             let time_width = bits.bits(WIDTH_BITS).filter(|width| *width <= 64)? as u32;
             let order = bits.bits(6)? as u32;
             let tids: Vec<i32> = threads.iter().map(|of| of.tid).collect();
+            let count = if is_of_all { all.listed as usize } else { listed };
             // Each has a bit at least.
-            list.reserve(listed);
-            for _ in 0..listed {
+            list.reserve(count);
+            for _ in 0..count {
                 wait = wait.checked_sub(bits.number(order)?)?;
                 let at = at.checked_add_unsigned(bits.bits(time_width)?)?;
                 let to = at.checked_add_unsigned(wait).filter(|to| *to < TIME_MAX)?;
@@ -195,7 +205,7 @@ impl WakePart {
             }
         }
         let is_sorted = list.is_sorted_by(|a, b| a.order(b).is_le());
-        (bits.is_at_end() && is_sorted).then_some(WakePart { all, threads, list })
+        ((is_of_all || bits.is_at_end()) && is_sorted).then_some(WakePart { all, threads, list })
     }
 }
 

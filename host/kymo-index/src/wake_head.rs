@@ -5,7 +5,7 @@ use kymo_analyze::compact::{Put, Take};
 
 use crate::file::Piece;
 
-/// Levels at most: 4 to the power of 24 parts.
+/// Levels at most: 8 to the power of 24 parts.
 const LEVELS_MAX: usize = 24;
 
 /// Where wake-ups are, by level; `None` where there was too much.

@@ -5,18 +5,17 @@ use std::sync::mpsc::Sender;
 
 use kymo_analyze::hash::Map;
 
-use crate::latency_maker::LATENCY_FAN_OUT;
 use crate::wake_bytes::{WAKE_THREADS_MAX, WAKES_MAX};
 use crate::wake_part::{WakeArrow, WakeCount, WakePart, WakeRank, WakesOfThread};
 
+/// Parts of a level that are one of the next.
+pub(crate) const WAKE_FAN_OUT: usize = 8;
 /// Of all threads so many are listed.
 const LISTED_OF_ALL: u64 = 2048;
 /// Of each thread so many as woken, and as waker: the most with which a part has no more than it may have.
 const LISTED_OF_EACH: [u64; 7] = [256, 128, 64, 32, 16, 8, 4];
-/// Wake-ups of a part of the lowest level that are written, unless the least of each thread are more.
-const WRITTEN: usize = 4096;
-/// The same of any level.
-const WRITTEN_MAX: usize = 1 << 14;
+/// By level: wake-ups of a part that are written, unless the least of each thread are more. Behind the last as there.
+const WRITTEN: [usize; 4] = [1 << 11, 1 << 12, 1 << 14, 1 << 16];
 /// Wake-ups of a part that are kept while parts become longer ones.
 const KEPT: usize = 1 << 16;
 
@@ -39,7 +38,7 @@ impl WakeMaker {
     pub fn take(&mut self, list: Option<Vec<WakeArrow>>, done: &Sender<MadeWakes>) {
         let mut candidates = list.and_then(ListCandidates::of_list);
         for level in 0.. {
-            let written = WRITTEN.checked_shl(level as u32).unwrap_or(WRITTEN_MAX).min(WRITTEN_MAX);
+            let written = WRITTEN[level.min(WRITTEN.len() - 1)];
             let bytes = candidates.as_ref().and_then(|all| all.part(written)).map(|part| part.encode());
             if done.send(MadeWakes { level, bytes }).is_err() {
                 return;
@@ -49,7 +48,7 @@ impl WakeMaker {
             }
             let parts = &mut self.levels[level];
             parts.push(candidates.and_then(|all| all.part(KEPT)));
-            if parts.len() < LATENCY_FAN_OUT {
+            if parts.len() < WAKE_FAN_OUT {
                 return;
             }
             let parts: Option<Vec<WakePart>> = std::mem::take(parts).into_iter().collect();

@@ -4,7 +4,6 @@
 use kymo_analyze::ThreadSpan;
 
 use crate::latency_samples::TIME_MAX;
-use crate::measuring::UNIT;
 use crate::wake_maker::{MadeWakes, WakeMaker};
 use crate::wake_part::WakeArrow;
 use crate::worker::Worker;
@@ -23,8 +22,6 @@ struct Gathered {
 /// Takes wake-ups, and hands on those of each part.
 pub(crate) struct Waking {
     part: Gathered,
-    /// Between two checkpoints.
-    parts: usize,
     maker: Worker<Gathered, MadeWakes>,
 }
 
@@ -35,7 +32,7 @@ impl Waking {
             maker.take((!gathered.is_over).then_some(gathered.list), done);
             Gathered::default()
         })?;
-        Ok(Waking { part: Gathered::default(), parts: 0, maker })
+        Ok(Waking { part: Gathered::default(), maker })
     }
 
     #[inline]
@@ -50,12 +47,9 @@ impl Waking {
 
     /// A part between two checkpoints is over.
     pub fn end_part(&mut self) {
-        self.parts += 1;
-        if self.parts % UNIT == 0 {
-            // The next part has about as many.
-            let list = Vec::with_capacity(self.part.list.len() / 8 * 9);
-            self.maker.give(std::mem::replace(&mut self.part, Gathered { list, is_over: false }));
-        }
+        // The next part has about as many.
+        let list = Vec::with_capacity(self.part.list.len() / 8 * 9);
+        self.maker.give(std::mem::replace(&mut self.part, Gathered { list, is_over: false }));
     }
 
     /// What is made by now.

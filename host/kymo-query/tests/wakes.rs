@@ -72,8 +72,8 @@ fn wakes_that_parts_do_not_list_are_found() {
     let plan = Plan { records: 60_000, user: 0, ..Plan::default() };
     for (plan, records) in [
         (Plan { threads: 6, ..plan }, 2500),
-        (Plan { threads: 3, packet: 500, lossy: 50, ..plan }, 8000),
-        (Plan { threads: 300, ..plan }, 4000),
+        (Plan { threads: 3, packet: 500, lossy: 50, ..plan }, 20_000),
+        (Plan { threads: 300, ..plan }, 30_000),
     ] {
         let dir = made(&Plan { seed: random.word(), ..plan });
         index_with(dir.path(), records);

@@ -59,7 +59,7 @@ impl TakePictures<WakeStretch> for ArrowPass<'_> {
 
     fn picture(&mut self, stretch: &WakeStretch) -> Result<(), DamagedSums> {
         let pyramid = self.pyramid.ok_or(DamagedSums)?;
-        let part = pyramid.wakes_of(stretch)?;
+        let part = pyramid.wakes_of(stretch, self.tids.is_none())?;
         self.count(part.total(self.tids.as_deref()).unwrap_or(0));
         self.list(stretch, &part, None);
         Ok(())
@@ -71,10 +71,13 @@ impl ArrowPass<'_> {
     fn list(&mut self, stretch: &WakeStretch, part: &WakePart, behind: Option<WakeRank>) {
         let known_to = part.known_to(self.tids.as_deref());
         for arrow in &part.list {
+            if !self.wants(arrow) {
+                continue;
+            }
             let is_new = behind.is_none_or(|behind| arrow.rank() > behind);
             // Of those behind the end of a list some are missing: its own parts have all of these.
             let is_known = known_to.is_none_or(|known_to| known_to.is_some_and(|known_to| arrow.rank() <= known_to));
-            if is_new && is_known && self.wants(arrow) {
+            if is_new && is_known {
                 self.longest.offer(*arrow);
             }
         }
@@ -112,7 +115,8 @@ impl FindLongest for FindArrows<'_, '_> {
 
     fn look_into(&mut self, all: &[CutWakes], part: &WakeStretch) -> Result<(), DamagedSums> {
         let known_to = all.first().and_then(|cut| cut.known_to);
-        self.pass.list(part, &self.pyramid.wakes_of(part)?, known_to);
+        let wakes = self.pyramid.wakes_of(part, self.pass.tids.is_none())?;
+        self.pass.list(part, &wakes, known_to);
         Ok(())
     }
 
