@@ -15,7 +15,7 @@ const LISTED_OF_ALL: u64 = 2048;
 /// Of each thread so many as woken, and as waker: the most with which a part has no more than it may have.
 const LISTED_OF_EACH: [u64; 7] = [256, 128, 64, 32, 16, 8, 4];
 /// By level: wake-ups of a part that are written, unless the least of each thread are more. Behind the last as there.
-const WRITTEN: [usize; 4] = [1 << 11, 1 << 12, 1 << 14, 1 << 16];
+const WRITTEN: [usize; 4] = [1 << 12, 1 << 12, 1 << 14, 1 << 16];
 /// Wake-ups of a part that are kept while parts become longer ones.
 const KEPT: usize = 1 << 16;
 
