@@ -48,6 +48,14 @@ impl<T: Copy + Eq + Hash> Recurring<T> {
     }
 }
 
+/// What recurs in wake-ups.
+struct RecurringOfWakes {
+    wakers: Recurring<Context>,
+    cpus: Recurring<u32>,
+    runs: Recurring<Option<u32>>,
+    doubts: Recurring<u8>,
+}
+
 /// Bits of a position in a list of so many.
 fn place_width(count: usize) -> u32 {
     width(count.saturating_sub(1) as u64)
@@ -110,7 +118,7 @@ impl WakePart {
         bits.number(list.len() as u64, SINGLE_ORDER);
         put_count(&mut bits, &self.all, SINGLE_ORDER);
         self.put_threads(&mut bits);
-        self.put_list(&mut bits, (&wakers, &cpus, &runs, &doubts));
+        self.put_list(&mut bits, &RecurringOfWakes { wakers, cpus, runs, doubts });
         bits.finish(&mut put.0);
         put.0
     }
@@ -128,11 +136,7 @@ impl WakePart {
         }
     }
 
-    fn put_list(
-        &self,
-        bits: &mut BitPut,
-        (wakers, cpus, runs, doubts): (&Recurring<Context>, &Recurring<u32>, &Recurring<Option<u32>>, &Recurring<u8>),
-    ) {
+    fn put_list(&self, bits: &mut BitPut, recurring: &RecurringOfWakes) {
         let list = &self.list;
         let (Some(first), Some(newest)) = (list.iter().map(|of| of.at).min(), list.iter().map(|of| of.at).max()) else {
             return;
@@ -151,10 +155,10 @@ impl WakePart {
             bits.bits(of.at.abs_diff(first), time_width);
             let woken = self.threads.binary_search_by_key(&of.tid, |thread| thread.tid).unwrap_or_default();
             bits.bits(woken as u64, place_width(self.threads.len()));
-            wakers.put(bits, &of.waker.context);
-            cpus.put(bits, &of.waker.cpu);
-            runs.put(bits, &of.cpu);
-            doubts.put(bits, &of.doubt.bits());
+            recurring.wakers.put(bits, &of.waker.context);
+            recurring.cpus.put(bits, &of.waker.cpu);
+            recurring.runs.put(bits, &of.cpu);
+            recurring.doubts.put(bits, &of.doubt.bits());
         }
     }
 
