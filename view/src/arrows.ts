@@ -76,6 +76,12 @@ export function arrowLines(all: readonly Wake[], on: Surface): ArrowLine[] {
   return lines;
 }
 
+/** How many wake-ups are shown, of so many; null: of several threads that is not known. */
+export function howMany(shown: number, total: number | null): string {
+  if (total !== null && total > shown) return `the ${grouped(shown)} of ${grouped(total)} with the longest waits`;
+  return total === null && shown >= ARROWS_MAX ? `the ${grouped(shown)} with the longest waits` : grouped(shown);
+}
+
 /** The arrow at a place; null where there is none. */
 export function arrowAt(lines: readonly ArrowLine[], x: number, y: number): ArrowLine | null {
   let best: ArrowLine | null = null;
@@ -144,9 +150,9 @@ export class Arrows implements Part, Overlay {
       const answer = await app.client.ask('arrows', 'arrows', { from: app.at(app.view.from), to: app.at(app.view.to), tids, limit: ARROWS_MAX });
       if (!answer || !this.isOn) return;
       this.asked = key;
-      const [total, left] = [Number(answer.head.info['total'] ?? 0), Number(answer.head.info['left_out'] ?? 0)];
-      const shown = left ? `the ${grouped(total - left)} of ${grouped(total)} with the longest waits` : grouped(total);
-      this.show(wakes(answer), `wake-ups of ${tids.join(' and ')}: ${shown}`);
+      const all = wakes(answer);
+      const total = answer.head.info['total'];
+      this.show(all, `wake-ups of ${tids.join(' and ')}: ${howMany(all.length, typeof total === 'number' ? total : null)}`);
     } catch (error) {
       this.show([], error instanceof Error ? error.message : String(error));
     }

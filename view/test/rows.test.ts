@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type Wake, arrowAt, arrowLines, wakes } from '../src/arrows.js';
+import { type Wake, arrowAt, arrowLines, howMany, wakes } from '../src/arrows.js';
 import { decode } from '../src/columns.js';
 import { cpuRows } from '../src/cpus.js';
 import { type Member, foldedOf, groupRow, groupsOf, toggled } from '../src/groups.js';
@@ -114,6 +114,13 @@ test('an arrow goes from who wakes, or from the CPU of an interrupt, to who is w
   assert.equal(arrowAt(lines, 102, 250)?.wake, all[0]);
   assert.equal(arrowAt(lines, 130, 250), null);
   assert.equal(arrowAt(lines, 100, 320), null);
+});
+
+test('how many wake-ups there are is told as far as it is known', () => {
+  assert.equal(howMany(300, 900), 'the 300 of 900 with the longest waits');
+  assert.equal(howMany(12, 12), '12');
+  assert.equal(howMany(12, null), '12');
+  assert.equal(howMany(300, null), 'the 300 with the longest waits');
 });
 
 test('whose row is folded is woken on its CPU, when it runs there; arrows that cover each other are one', () => {

@@ -129,7 +129,8 @@ impl Builder<'_> {
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         if unread.any(|(of, _)| of.account.lost[2] > 0) {
             // Losses of programs are not in the sums, and answers tell of all losses.
-            (states.pyramid, states.pictures, states.latencies) = Default::default();
+            (states.pyramid, states.pictures) = Default::default();
+            (states.latencies, states.wakes) = Default::default();
         }
         let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
         let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
@@ -322,15 +323,15 @@ impl Builder<'_> {
         counted.iter_mut().zip(&damaged).for_each(|(of, damaged)| of.iter_mut().for_each(|of| of.finish(*damaged)));
         // Where times are damaged, or go back, stretches do not follow each other.
         let is_damaged = damaged.iter().zip(is_read).any(|(damaged, read)| *read && *damaged > 0);
-        let Summed { cpus, mut pyramid, mut pictures, mut latencies } = sums.finish(to)?;
+        let Summed { cpus, mut pyramid, mut pictures, mut latencies, mut wakes } = sums.finish(to)?;
         if is_damaged || walker.state.clock_backs() > 0 {
-            (pyramid, pictures, latencies) = Default::default();
+            (pyramid, pictures, latencies, wakes) = Default::default();
         }
         let mut put = Put::default();
         cpus.0.put(&mut put);
         let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
         let (checkpoints, spans) = (keeper.checkpoints, None::<SpansHead>);
-        Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, spans })
+        Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, wakes, spans })
     }
 
     fn summing(&self) -> Result<Summing, Error> {

@@ -13,6 +13,7 @@ use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::span_head::SpansHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
+use crate::wake_head::WakeHead;
 
 /// The head of the file.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +49,7 @@ pub(crate) struct StatesHead {
     pub pyramid: PyramidHead,
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
+    pub wakes: WakeHead,
     /// Of a program's own events.
     pub spans: Option<SpansHead>,
 }
@@ -73,6 +75,7 @@ impl IndexHead {
             states.pyramid.put(put);
             states.pictures.put(put);
             states.latencies.put(put);
+            states.wakes.put(put);
             put.option(states.spans.as_ref(), |put, spans| spans.put(put));
         });
         put.0
@@ -96,8 +99,8 @@ impl IndexHead {
             let checkpoints = take_checkpoints(take)?;
             let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
             let (pictures, latencies) = (PictureHead::take(take)?, LatencyHead::take(take)?);
-            let spans = take.option(SpansHead::take)?;
-            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, spans })
+            let (wakes, spans) = (WakeHead::take(take)?, take.option(SpansHead::take)?);
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, wakes, spans })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

@@ -246,8 +246,8 @@ fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<Sta
     let of = head.states.clone().filter(|of| of.clocks == clocks(traces))?;
     let before = of.checkpoints.iter().map(|checkpoint| checkpoint.newest).collect();
     let pieces_of_sums = Arc::clone(&pieces);
-    let pyramid =
-        Pyramid { pieces: pieces_of_sums, head: of.pyramid, pictures: of.pictures, latencies: of.latencies, before };
+    let (pictures, latencies, wakes) = (of.pictures, of.latencies, of.wakes);
+    let pyramid = Pyramid { pieces: pieces_of_sums, head: of.pyramid, pictures, latencies, wakes, before };
     let spans = of.spans.map(|head| IndexedSpans { pieces: Arc::clone(&pieces), head });
     Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid, spans })
 }

@@ -26,11 +26,14 @@ use crate::span_part::SpanPart;
 use crate::states;
 use crate::sums::PartSums;
 use crate::value_sums::ValueSums;
+use crate::wake_head::WakeHead;
+use crate::wake_maker::WakeMaker;
+use crate::wake_part::WakePart;
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 17 {
+    match kind % 19 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -38,7 +41,7 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 17 == 8),
+        8 | 9 => picture(rest, kind % 19 == 8),
         10 => spans(rest),
         13 => flame(rest),
         11 => SpansHead::take(&mut Take(rest)).is_some(),
@@ -46,6 +49,8 @@ pub fn piece(bytes: &[u8]) -> bool {
         14 => FieldsHead::take(&mut Take(rest)).is_some(),
         15 => field(rest),
         16 => take_losses(rest).is_some_and(|losses| take_losses(&put_losses(&losses)) == Some(losses)),
+        17 => WakeHead::take(&mut Take(rest)).is_some(),
+        18 => wakes(rest),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -67,6 +72,20 @@ fn latencies(bytes: &[u8]) -> bool {
     let sum = LatencyPart::of(&[part.clone(), part.clone()], SHIFT_MAX);
     let again = sum.and_then(|sum| LatencyPart::decode(&sum.encode(LONGEST_MAX)[0]));
     assert!(again.is_none_or(|again| again.series.len() <= part.series.len() + part.past.len()));
+    true
+}
+
+/// Wake-ups of a part: what was taken is put and taken again, added to itself, and asked for.
+fn wakes(bytes: &[u8]) -> bool {
+    let Some(part) = WakePart::decode(bytes) else { return false };
+    assert_eq!(WakePart::decode(&part.encode()).as_ref(), Some(&part));
+    let some: Vec<i32> = part.threads.iter().map(|of| of.tid).take(2).collect();
+    for tids in [None, Some(&some[..])] {
+        let known_to = part.known_to(tids).flatten();
+        assert!(known_to.is_none_or(|known_to| part.list.iter().any(|arrow| arrow.rank() == known_to)));
+    }
+    let longer = WakeMaker::longer(vec![part.clone(), part.clone()]);
+    assert!(longer.is_none_or(|longer| longer.list.len() <= 2 * part.list.len()));
     true
 }
 

@@ -21,6 +21,9 @@ use crate::measuring::Measuring;
 use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
 use crate::sums::PartSums;
+use crate::wake_head::WakeHead;
+use crate::wake_maker::MadeWakes;
+use crate::waking::Waking;
 
 /// Parts of a level that are one of the next.
 const FAN_OUT: usize = 16;
@@ -93,6 +96,8 @@ pub(crate) struct Summing {
     pictures: PictureHead,
     measuring: Measuring,
     latencies: LatencyHead,
+    waking: Waking,
+    wakes: WakeHead,
 }
 
 /// All that was made of parts.
@@ -101,6 +106,7 @@ pub(crate) struct Summed {
     pub pyramid: PyramidHead,
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
+    pub wakes: WakeHead,
 }
 
 impl Visit for Summing {}
@@ -125,6 +131,7 @@ impl Sink for Summing {
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
         self.part.thread(span, thread, &self.states);
         self.measuring.thread(span, thread);
+        self.waking.thread(span);
         self.told.threads.push(*span);
     }
 
@@ -171,6 +178,8 @@ impl Summing {
             pictures: PictureHead::default(),
             measuring: Measuring::start(recorders)?,
             latencies: LatencyHead::default(),
+            waking: Waking::start()?,
+            wakes: WakeHead::default(),
         })
     }
 
@@ -200,8 +209,12 @@ impl Summing {
         self.first.push(std::mem::replace(&mut self.first_now, i64::MAX));
         self.told = self.painter.give(std::mem::take(&mut self.told));
         self.measuring.end_part();
+        self.waking.end_part();
         for made in self.measuring.made() {
             self.latencies.add(made.level, latency_place(made, to)?);
+        }
+        for made in self.waking.made() {
+            self.wakes.add(made.level, wake_piece(&made, to)?);
         }
         for painted in self.painter.made() {
             self.pictures.add(place(painted, to)?);
@@ -239,13 +252,16 @@ impl Summing {
             }
             None => self.latencies = LatencyHead::default(),
         }
+        for made in self.waking.finish() {
+            self.wakes.add(made.level, wake_piece(&made, to)?);
+        }
         for painted in self.painter.finish() {
             self.pictures.add(place(painted, to)?);
         }
         let parts = self.first.len();
         if parts == 0 {
-            let (pyramid, pictures, latencies) = Default::default();
-            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies });
+            let (pyramid, pictures, latencies, wakes) = Default::default();
+            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies, wakes });
         }
         // The lowest from a boundary on: what is late there makes the boundaries before it none.
         let mut after = vec![self.first_now; parts + 1];
@@ -254,7 +270,8 @@ impl Summing {
         }
         let levels = self.levels.into_iter().map(|level| level.pieces).filter(|pieces| !pieces.is_empty()).collect();
         let pyramid = PyramidHead { after, levels };
-        Ok(Summed { cpus: self.cpus, pyramid, pictures: self.pictures, latencies: self.latencies })
+        let Summing { cpus, pictures, latencies, wakes, .. } = self;
+        Ok(Summed { cpus, pyramid, pictures, latencies, wakes })
     }
 }
 
@@ -263,6 +280,11 @@ fn latency_place(made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<Option<
     let Some(([sums, cells, longest], shift)) = made.bytes else { return Ok(None) };
     let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
     Ok(Some(LatencyPlace { sums, cells, longest, shift }))
+}
+
+/// Writes wake-ups that were made.
+fn wake_piece(made: &MadeWakes, to: &mut Writer<'_>) -> io::Result<Option<Piece>> {
+    made.bytes.as_ref().map(|bytes| to.piece(bytes)).transpose()
 }
 
 /// Writes what was painted.
@@ -278,6 +300,7 @@ pub struct Pyramid {
     pub(crate) head: PyramidHead,
     pub(crate) pictures: PictureHead,
     pub(crate) latencies: LatencyHead,
+    pub(crate) wakes: WakeHead,
     /// Newest time in front of each boundary, ns.
     pub(crate) before: Vec<i64>,
 }
@@ -360,6 +383,7 @@ impl Pyramid {
             PartSums::decode(&self.pieces.read(piece).ok_or(DamagedSums)?).ok_or(DamagedSums)?;
         }
         self.check_pictures()?;
-        self.check_latencies()
+        self.check_latencies()?;
+        self.check_wakes()
     }
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions [spec/view.md 4], each in its file, and what they share.
 
+mod arrow_index;
+mod arrow_pass;
 mod arrows;
 mod begun;
 mod cpus;
 mod critical;
+mod deeper;
 mod explain;
 mod flame;
 mod flame_index;

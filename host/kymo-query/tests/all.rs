@@ -24,3 +24,4 @@ mod stories;
 mod sums;
 mod truth;
 mod vanishing;
+mod wakes;

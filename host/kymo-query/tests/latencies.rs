@@ -25,7 +25,7 @@ fn without_source(mut answer: Value) -> Value {
 
 /// Answers are the same. What that with an index was made of.
 #[track_caller]
-fn same_answer(with: &Opened, without: &Opened, question: &str, query: &str) -> bool {
+pub fn same_answer(with: &Opened, without: &Opened, question: &str, query: &str) -> bool {
     let [found, expect] = [with, without].map(|of| ask(of, question, query));
     assert!(!is_of_index(&expect));
     let is_of_index = is_of_index(&found);

@@ -2,6 +2,7 @@
 //! What answers to all questions begin with.
 
 use kymo_analyze::Doubt;
+use kymo_index::DamagedSums;
 
 use crate::columns::Answer;
 use crate::opened::Opened;
@@ -12,6 +13,11 @@ pub(super) fn begin(question: &'static str, of: &Opened, window: Window) -> Answ
     let mut answer = Answer::new(question, of.base(), window.pair());
     answer.set("doubts", Doubt::ALL.map(|(_, name)| name).to_vec());
     answer
+}
+
+/// What is told where the index is damaged.
+pub(super) fn damage_note(damaged: DamagedSums) -> String {
+    format!("{damaged}: this was answered from all records")
 }
 
 /// Marks as bits, by their position in [`Doubt::ALL`].

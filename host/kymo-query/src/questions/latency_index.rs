@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies of a window from the index [spec/index.md 5.3], and from the records only where that has too little.
 
-use std::collections::BTreeMap;
-
 use kymo_analyze::{
     By, CallSpan, Doubt, Event, Head, InterruptSpan, Key, Of, OffSpan, Recorders, Sample, SampleGroup, Sampler, Sink,
     State, TakeSamples, Thread, ThreadSpan, Threads, What,
 };
 use kymo_feed::{Visit, recorders};
-use kymo_index::{DamagedSums, LatencyOf, LatencyPart, LatencySeries, LatencyStretch, PartSums, Pyramid};
+use kymo_index::{
+    DamagedSums, LatencyPart, LatencyPlace, LatencySeries, LatencyStretch, PartSums, Pyramid, UnitContent,
+};
 
+use super::begun::damage_note;
+use super::deeper::{FindLongest, complete};
 use super::latency_cut::{CutSeries, whole_key};
 use super::latency_pass::{LatencyPass, LatencyRequest};
 use super::only::Only;
@@ -17,10 +19,6 @@ use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
 use crate::walk::{Gather, Stop, TakePictures, Walk, Walked};
-
-/// Parts of the lowest level whose records are read at most for points that are not listed: with more of them, all
-/// records of the window are as soon read.
-const READ_MAX: usize = 16;
 
 /// What is made of the index, or the choice, which is back again: records are to be read.
 type Indexed<'o> = Result<(LatencyPass<'o>, Walked), Only<'o>>;
@@ -55,7 +53,7 @@ pub(super) fn indexed<'o>(
         Ok(Some(gallery)) => gallery,
         Ok(None) => return Ok(Err(only)),
         Err(damaged) => {
-            notes.push(told(damaged));
+            notes.push(damage_note(damaged));
             return Ok(Err(only));
         }
     };
@@ -65,7 +63,7 @@ pub(super) fn indexed<'o>(
     let found = match walked {
         Ok(walked) => {
             pass.drain();
-            complete(&mut pass, of, pyramid, stop)?.map(|is_whole| is_whole.then_some(walked))
+            complete(&mut FindPoints { pass: &mut pass, of, pyramid }, stop)?.map(|is_whole| is_whole.then_some(walked))
         }
         Err(damaged) => Err(damaged),
     };
@@ -75,13 +73,9 @@ pub(super) fn indexed<'o>(
             return Ok(Ok((pass, walked)));
         }
         Ok(None) => {}
-        Err(damaged) => notes.push(told(damaged)),
+        Err(damaged) => notes.push(damage_note(damaged)),
     }
     Ok(Err(pass.only))
-}
-
-fn told(damaged: DamagedSums) -> String {
-    format!("{damaged}: this was answered from all records")
 }
 
 impl TakePictures<LatencyStretch> for LatencyPass<'_> {
@@ -175,46 +169,38 @@ impl LatencyPass<'_> {
     }
 }
 
-/// Looks at what parts do not list, as far as it may be among the points. Whether all of it is known then.
-fn complete(
-    pass: &mut LatencyPass<'_>,
-    of: &Opened,
-    pyramid: &Pyramid,
-    stop: &Stop,
-) -> Result<Result<bool, DamagedSums>, Error> {
-    let mut read = 0;
-    loop {
-        stop.check()?;
-        pass.points.cut();
-        let mut by_part: BTreeMap<(usize, usize), Vec<CutSeries>> = BTreeMap::new();
-        for series in std::mem::take(&mut pass.cut) {
-            if pass.may_have_points(&series) {
-                by_part.entry(series.part.id()).or_default().push(series);
-            }
-        }
-        if by_part.is_empty() {
-            return Ok(Ok(true));
-        }
-        for all in by_part.into_values() {
-            let Some(first) = all.first() else { continue };
-            match pyramid.within(&first.part) {
-                None => return Ok(Ok(false)),
-                Some(LatencyOf::Parts(parts)) => {
-                    for part in parts {
-                        if let Err(damaged) = look_into(pass, pyramid, &all, &part) {
-                            return Ok(Err(damaged));
-                        }
-                    }
-                }
-                Some(LatencyOf::Records(from, to)) => {
-                    read += 1;
-                    if read > READ_MAX {
-                        return Ok(Ok(false));
-                    }
-                    read_again(pass, of, &all, (from, to), stop)?;
-                }
-            }
-        }
+/// The pass, and where it looks further.
+struct FindPoints<'a, 'o> {
+    pass: &'a mut LatencyPass<'o>,
+    of: &'a Opened,
+    pyramid: &'a Pyramid,
+}
+
+impl FindLongest for FindPoints<'_, '_> {
+    type Place = LatencyPlace;
+    type Cut = CutSeries;
+
+    fn wanted(&mut self) -> Vec<CutSeries> {
+        self.pass.points.cut();
+        let mut all = std::mem::take(&mut self.pass.cut);
+        all.retain(|series| self.pass.may_have_points(series));
+        all
+    }
+
+    fn part_of(cut: &CutSeries) -> LatencyStretch {
+        cut.part
+    }
+
+    fn content(&self, of: &LatencyStretch) -> Option<UnitContent<LatencyPlace>> {
+        self.pyramid.within(of)
+    }
+
+    fn look_into(&mut self, all: &[CutSeries], part: &LatencyStretch) -> Result<(), DamagedSums> {
+        look_into(self.pass, self.pyramid, all, part)
+    }
+
+    fn read_again(&mut self, all: &[CutSeries], window: (i64, i64), stop: &Stop) -> Result<(), Error> {
+        read_again(self.pass, self.of, all, window, stop)
     }
 }
 
