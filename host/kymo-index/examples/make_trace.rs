@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes a large trace of a machine that there is not, for measurements: `cargo run --release -p kymo-index --example
-//! make_trace DIR MIB [SHARE]`. SHARE: records of a program in percent of all, three of four begin or end spans; without
-//! it there are a thousand. With 7 % its records take as long as those of the kernel.
+//! make_trace DIR MIB [SHARE]`. SHARE: records of a program in percent of all, three of four begin or end spans;
+//! without it there are a thousand. With 7 % its records take as long as those of the kernel.
 
 use std::path::Path;
 

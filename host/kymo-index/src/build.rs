@@ -2,7 +2,7 @@
 //! Building an index: streams of programs each for itself, on several threads; those of a kernel merged by time, with
 //! the state.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
@@ -23,10 +23,11 @@ use crate::head::{StatesHead, StreamsHead};
 use crate::identity::clocks;
 
 use crate::pyramid::{Summed, Summing};
-use crate::span_head::{SpanSink, SpansHead};
+use crate::span_head::SpanSink;
 use crate::span_maker::{MadeSpans, SpanMaker};
 use crate::span_pairs::SpanPairs;
 use crate::states::{Keeper, Spacing};
+use crate::stop::Stop;
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;
@@ -34,27 +35,6 @@ const COLUMNS_MIN: usize = 64;
 const FOLDS: usize = 2;
 /// Pieces of spans that wait to be written.
 const SPAN_QUEUE: usize = 16;
-
-/// Ends a build before it is done; shared with who wants that.
-#[derive(Debug, Default)]
-pub struct Stop(AtomicBool);
-
-impl Stop {
-    /// Not wanted yet.
-    pub const fn new() -> Stop {
-        Stop(AtomicBool::new(false))
-    }
-
-    /// Wanted from now on. May be called by a signal handler.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// An error where it is wanted.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.0.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
-    }
-}
 
 /// A stream on its way.
 struct Counted {
@@ -327,10 +307,8 @@ impl Builder<'_> {
         if is_damaged || walker.state.clock_backs() > 0 {
             (pyramid, pictures, latencies, wakes) = Default::default();
         }
-        let mut put = Put::default();
-        cpus.0.put(&mut put);
-        let (clocks, cpus) = (clocks(self.traces), to.piece(&put.0)?);
-        let (checkpoints, spans) = (keeper.checkpoints, None::<SpansHead>);
+        let (clocks, cpus) = (clocks(self.traces), to.piece(&cpus.bytes())?);
+        let (checkpoints, spans) = (keeper.checkpoints, None);
         Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, wakes, spans })
     }
 

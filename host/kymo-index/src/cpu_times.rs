@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time of each CPU, by what it did, over time [spec/index.md 3].
 
+use kymo_analyze::compact::Put;
 use kymo_analyze::{Context, CpuSpan, Interrupt, Sink};
 use kymo_feed::Visit;
 
@@ -12,6 +13,15 @@ pub const CPU_PARTS: [&str; 5] = ["thread", "idle", "interrupt", "softirq", "unk
 /// Times of CPUs, by what they did.
 #[derive(Debug)]
 pub(crate) struct CpuTimes(pub Buckets);
+
+impl CpuTimes {
+    /// As a piece.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut put = Put::default();
+        self.0.put(&mut put);
+        put.0
+    }
+}
 
 impl Visit for CpuTimes {}
 

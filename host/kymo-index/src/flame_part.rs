@@ -17,7 +17,8 @@ pub const FLAME_DEPTH_MAX: u16 = 128;
 /// Sums of a part at most. A part with more is read.
 const ROWS_MAX: usize = 1 << 16;
 
-/// Spans of one kind, within the same ones: the path that these have, which comes before it, and the number of the pair.
+/// Spans of one kind, within the same ones: the path of the innermost of these, which comes before it, and the number
+/// of the pair.
 pub type FlamePath = (Option<u32>, u16);
 
 /// Spans of a thread that have the same path.

@@ -4,13 +4,13 @@
 use kymo_ctf::read::{Item, Passed, Range, Reader, Start, Trace};
 use kymo_feed::clamp;
 
-use crate::build::Stop;
 use crate::error::Error;
 use crate::flame_part::{FlameMaker, FlamePart, FlamePath};
 use crate::nesting::Nesting;
 use crate::span_bytes::put_waiting;
 use crate::span_pairs::SpanPairs;
 use crate::span_part::{SpanEnd, SpanPart};
+use crate::stop::Stop;
 
 /// Parts of a level that are one of the next.
 pub(crate) const SPAN_FAN_OUT: usize = 4;

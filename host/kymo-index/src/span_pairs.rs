@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans of a program's own events, paired by thread [spec/index.md 5.5]: of records that say themselves who wrote them.
+//! Spans of a program's own events, paired by thread [spec/index.md 5.5]: of records that say who wrote them.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The spans that end in a part of a trace [spec/index.md 5.5]: cells of short ones, and the others one by one. They add
-//! up to those of a longer part.
+//! The spans that end in a part of a trace [spec/index.md 5.5]: cells of short ones, and the others one by one. They
+//! add up to those of a longer part.
 
 use std::collections::BTreeMap;
 

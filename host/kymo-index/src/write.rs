@@ -12,13 +12,14 @@ use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::build::{Builder, Stop};
+use crate::build::Builder;
 use crate::error::Error;
 use crate::file::Writer;
 use crate::head::IndexHead;
 use crate::identity::{TraceIdentity, beside, in_cache};
 use crate::open::{Loaded, Named, load};
 use crate::states::Spacing;
+use crate::stop::Stop;
 
 /// Behind the name of an index that is being built.
 const NEW_SUFFIX: &str = ".new";

@@ -10,6 +10,7 @@ mod critical;
 mod deeper;
 mod explain;
 mod flame;
+mod flame_frames;
 mod flame_index;
 mod framed;
 mod latencies;

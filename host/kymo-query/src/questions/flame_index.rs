@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kymo_index::{BegunSpan, DamagedSums, FlamePart, FlameSums, IndexedSpans, SpanStretch};
 
-use super::flame::Frames;
+use super::flame_frames::Frames;
 use super::slice::Slice;
-use super::slice_index::{IndexedSlices, Losses};
+use super::slice_index::Losses;
 use super::slice_open::Wanted;
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{SpanReader, TakeRead};
+use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead};
 use super::slice_rows::SliceRow;
-use super::slices::Indexed;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pixels::Pixels;

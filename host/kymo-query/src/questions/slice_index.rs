@@ -9,23 +9,14 @@ use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, SpanItem, SpanStretch};
 use super::slice_drawn::Drawn;
 use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{SpanReader, TakeRead, slice};
+use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead, slice};
 use super::slice_rows::SliceRow;
-use super::slices::Indexed;
 use crate::error::Error;
 use crate::lost_until::LostUntil;
 use crate::opened::Opened;
 use crate::parameters::Window;
 use crate::pixels::Pixels;
 use crate::walk::{Few, Gather, Stop, Walk, Walked};
-
-/// The spans of a window.
-pub(super) struct IndexedSlices<T> {
-    pub taken: T,
-    /// Not ended, when there were too many.
-    pub left_out: u64,
-    pub walked: Walked,
-}
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or losses are not in it.
 pub(super) fn indexed(

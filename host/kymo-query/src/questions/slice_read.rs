@@ -13,7 +13,18 @@ use super::slice_rows::SliceRow;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
-use crate::walk::{Few, Stop};
+use crate::walk::{Few, Stop, Walked};
+
+/// The spans of a window.
+pub(super) struct IndexedSlices<T> {
+    pub taken: T,
+    /// Not ended, when there were too many.
+    pub left_out: u64,
+    pub walked: Walked,
+}
+
+/// What is made of the index; else what is wrong with it, if something is.
+pub(super) type Indexed<T> = Result<IndexedSlices<T>, Option<DamagedSums>>;
 
 /// What takes spans that are read from somewhere on.
 pub(super) trait TakeRead: TakeSlices {

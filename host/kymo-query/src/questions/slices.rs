@@ -11,9 +11,10 @@ use super::framed::{self, tell_frame};
 use super::overview::records_about;
 use super::slice::Slice;
 use super::slice_drawn::Drawn;
-use super::slice_index::{self, IndexedSlices};
+use super::slice_index;
 use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, PART, TakeSlices};
+use super::slice_read::{Indexed, IndexedSlices};
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::Answer;
 use crate::error::Error;
@@ -191,9 +192,6 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     walked.tell_of(&mut answer, window);
     Ok(answer)
 }
-
-/// What is made of the index; else what is wrong with it, if something is.
-pub(super) type Indexed<T> = Result<IndexedSlices<T>, Option<DamagedSums>>;
 
 /// Answers from the index, by what `make` makes of it for some threads; else what is wrong with it, if something is.
 pub(super) fn from_index<T>(
