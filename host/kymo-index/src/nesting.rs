@@ -112,9 +112,9 @@ impl<P: Copy> WaitingPlaces<P> {
 pub type Asked<'p, S, P> = Option<&'p Placed<S, P>>;
 
 /// Gives the spans of a thread their places, in the order of their begins. What lies within the same ones, by pairs,
-/// has the same place: `place` gives that of a pair within another one's. A span contains another one if it begins before
-/// it, or with it and is longer, and ends no earlier. `is_own`: one that has not ended has a place of its own from then
-/// on, for those within it too. Spans without a place are not there for others.
+/// has the same place: `place` gives that of a pair within another one's. A span contains another one if it begins
+/// before it, or with it and is longer, and ends no earlier. `is_own`: one that has not ended has a place of its own
+/// from then on, for those within it too. Spans without a place are not there for others.
 pub fn within<S, P: Copy>(
     all: &[Placed<S, P>],
     is_own: bool,

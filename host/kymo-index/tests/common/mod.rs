@@ -306,7 +306,7 @@ fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
     for record in 1..=plan.user {
         // Some are of the same time, but none of one thread, by the ns.
         let thread = random.below(plan.spans) as usize;
-        time = (time + random.below(8).min(1) * random.below(10_000)).max(last[thread] + 2);
+        time = (time + random.below(8).min(1) * random.below(11_430)).max(last[thread] + 2);
         last[thread] = time;
         let (stream, tid) = (&mut streams[random.below(2u32) as usize], (12 + thread as u32).to_le_bytes());
         let own = &mut open[thread];
