@@ -332,6 +332,30 @@ fn two_traces_are_served_beside_each_other() {
     viewer.end();
 }
 
+/// `kymo index` builds what the questions take.
+#[test]
+fn an_index_answers_with_spans_values_and_wake_ups() {
+    let lab = Lab::new("view-indexed");
+    let dir = lab.path("trace");
+    std::fs::create_dir(&dir).expect("a directory");
+    // More than one checkpoint, and more than one part of spans.
+    let plan = Plan { records: 200_000, user: 40_000, spans: 3, ..Plan::default() };
+    common::write(&dir, &plan).expect("a trace");
+    let dir = dir.to_str().expect("a path");
+    lab.kymo(&["index", dir]).expect(0);
+    let viewer = Viewer::of(lab.spawn(kymo_tests::paths::kymo(), &["view", dir, "--no-open", "--port", "0"]));
+    let window = "from=@100000000&to=@150000000";
+    for (question, rest) in
+        [("slices", "&grid=1"), ("flame", ""), ("values", "&grid=1&field=motor:step.axis"), ("arrows", "")]
+    {
+        let answer = viewer.ask(question, &format!("{window}{rest}"));
+        assert_eq!(answer["info"]["source"], "index", "{question}");
+        // What lies before the window is known, without reading it.
+        assert!(!matches!(question, "slices" | "flame") || answer["info"]["lead"] == answer["from"], "{question}");
+    }
+    viewer.end();
+}
+
 /// The texts of the rows of a table.
 fn texts(answer: &Value, table: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
