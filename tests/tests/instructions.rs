@@ -10,7 +10,7 @@ const BOUNDS: [(&[&str], u64); 4] = [
     (&["read", "--count"], 320),
     (&["read", "--count", "--filter", "n % 2 == 1"], 1900),
     (&["read"], 2350),
-    (&["index"], 620),
+    (&["index"], 840),
 ];
 
 /// Records of the two traces.
