@@ -69,7 +69,9 @@ fn a_late_wakeup_names_the_thread_that_outranked_it() {
     let headline = text(&story, "headline");
     assert!(headline.contains("victim[") && headline.contains("(rt 10)"), "{headline}");
     assert!(headline.contains("hog[") && headline.contains("(rt 20)"), "{headline}");
-    assert!(has_row(&story, "victim[") && has_row(&story, "switch from hog["), "{story}");
+    // Another thread, as the kernel's migration, may have the CPU for a moment between the two.
+    assert!(has_row(&story, "victim[") && has_row(&story, "switch from "), "{story}");
+    assert!(has_row(&story, ") to victim["), "{story}");
     let advice = story["advice"].to_string();
     assert!(advice.contains("outranks it (rt 20 before rt 10)"), "{advice}");
     assert!(text(&story["gap"], "text").contains("hog["), "{story}");
