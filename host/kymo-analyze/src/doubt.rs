@@ -59,6 +59,16 @@ impl Doubt {
         Doubt(bits.into())
     }
 
+    /// The same, with the marks of samples.
+    pub fn sample_bits(self) -> u16 {
+        self.0
+    }
+
+    /// Of such bits.
+    pub fn from_sample_bits(bits: u16) -> Doubt {
+        Doubt(bits)
+    }
+
     /// Whether there are no marks.
     pub fn is_none(self) -> bool {
         self.0 == 0

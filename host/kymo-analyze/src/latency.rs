@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::doubt::Doubt;
 use crate::event::Event;
 use crate::hash::Map;
+use crate::lost_until::LostUntil;
 use crate::name::Name;
 use crate::record::Head;
 use crate::recorders::Recorders;
@@ -80,8 +81,8 @@ pub struct Latency {
     left: Left,
     /// Timers that have been started when the names were taken last, and those that were too many.
     timers: (u64, u64),
-    /// As of a kernel's records, of those of programs: only users' spans are made of these.
-    spans_lost_until: i64,
+    /// Of all records: users' spans are made of any.
+    lost: LostUntil,
 }
 
 /// What samples become.
@@ -124,7 +125,7 @@ impl Latency {
             processes: BTreeMap::new(),
             threads: BTreeMap::new(),
         };
-        Latency { sampler, kept, left: Left::default(), timers: (0, 0), spans_lost_until: i64::MIN }
+        Latency { sampler, kept, left: Left::default(), timers: (0, 0), lost: LostUntil::default() }
     }
 
     /// All series, by kind, what they are of, and what is kept apart.
@@ -188,16 +189,22 @@ impl Latency {
         self.kept.is_taken = is_taken;
     }
 
-    /// Records of a program are missing up to a time: begins and ends of users' spans may be among them.
-    pub fn lost_of_programs(&mut self, to: i64) {
-        self.spans_lost_until = self.spans_lost_until.max(to);
+    /// Records of any stream are missing from a time to another one, ns: begins and ends of users' spans may be among
+    /// them.
+    pub fn lose(&mut self, from: i64, to: i64) {
+        self.lost.lose(from, to);
     }
 
     /// Takes a sample of a user's span. `key`: where keys are kept apart.
     pub fn span(&mut self, number: u16, key: Option<u32>, mut sample: Sample) {
-        sample.doubt |= Doubt::LOST.when(sample.from < self.sampler.lost_until().max(self.spans_lost_until));
+        sample.doubt |= Doubt::LOST.when(sample.from < self.lost.at(sample.to));
         let of = key.map_or(Of::Span(number), |key| Of::Keyed(number, key));
         self.kept.one(What::Span, of, &sample);
+    }
+
+    /// Takes a sample of a user's span that was made elsewhere, with all that is doubtful about it.
+    pub fn whole_span(&mut self, number: u16, sample: &Sample) {
+        self.kept.one(What::Span, Of::Span(number), sample);
     }
 
     /// How late the timer was that woke a thread, ns; 0 if no timer did, or its start is not in the trace. `thread`: as

@@ -107,17 +107,18 @@ impl Builder<'_> {
             counted.map(|(stream, of)| of.unwrap_or_else(|| Counted::new(trace, stream))).collect();
         let mut states = states?;
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
-        if unread.any(|(of, _)| of.account.lost[2] > 0) {
-            // Losses of programs are not in the sums, and answers tell of all losses.
-            (states.pyramid, states.pictures) = Default::default();
-            (states.latencies, states.wakes) = Default::default();
-        }
+        let has_lost = unread.any(|(of, _)| of.account.lost[2] > 0);
         let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
         let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
         states.spans = Some(spans?).filter(|_| has_spans && has_all);
         let mut streams = streams(trace, counted, to)?;
         if let Some(fields) = fields {
             streams.fields = fields.finish(&streams.counts, &is_scanned, losses, to)?;
+        }
+        if has_lost && streams.fields.is_none() {
+            // Losses of programs are not in the sums, and answers tell of all losses.
+            (states.pyramid, states.pictures) = Default::default();
+            (states.latencies, states.wakes) = Default::default();
         }
         Ok((streams, states))
     }
@@ -145,7 +146,8 @@ impl Builder<'_> {
         let spans = usize::try_from(self.spacing.records / 8).unwrap_or(usize::MAX).max(1);
         // Where nobody takes them the build has failed already.
         let give = |made| drop(give.send(made));
-        SpanMaker { pairs, spans, stop: self.stop, give: &give }.make(trace, &is_read)
+        SpanMaker { pairs, spans, recorders: recorders(self.traces), stop: self.stop, give: &give }
+            .make(trace, &is_read)
     }
 
     /// Packets and counts of the trace at a position.

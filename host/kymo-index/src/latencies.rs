@@ -41,19 +41,7 @@ impl Pyramid {
         with_cells: bool,
         with_longest: bool,
     ) -> Result<LatencyPart, DamagedSums> {
-        let place = &stretch.place;
-        let read = |piece| self.pieces.read(piece).ok_or(DamagedSums);
-        let mut part = LatencyPart::decode(&read(&place.sums)?).ok_or(DamagedSums)?;
-        if part.shift != place.shift {
-            return Err(DamagedSums);
-        }
-        if with_cells {
-            part.decode_cells(&read(&place.cells)?).ok_or(DamagedSums)?;
-        }
-        if with_longest {
-            part.decode_longest(&read(&place.longest)?).ok_or(DamagedSums)?;
-        }
-        Ok(part)
+        stretch.place.read(&self.pieces, with_cells, with_longest).ok_or(DamagedSums)
     }
 
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of

@@ -37,8 +37,12 @@ fn put_of(put: &mut Put, of: Of) {
             put.byte(5);
             put.text(name.as_str());
         }
-        // Of users' spans, which are not kept.
-        Of::Span(_) | Of::Keyed(..) | Of::Others => put.byte(6),
+        Of::Span(number) => {
+            put.byte(6);
+            put.number(number.into());
+        }
+        // No part has these.
+        Of::Keyed(..) | Of::Others => put.byte(7),
     }
 }
 
@@ -50,6 +54,7 @@ fn take_of(take: &mut Take<'_>) -> Option<Of> {
         3 => Of::Call(CallId(take.small()?)),
         4 => Of::Device(take.number()?),
         5 => Of::Interface(Name::new(take.text()?)),
+        6 => Of::Span(take.small()?),
         _ => return None,
     })
 }
@@ -311,7 +316,7 @@ mod tests {
             cpu: Some(random.below(4u32)).filter(|_| tid != 7),
             waker,
             owner: Some(tid - 1).filter(|_| random.below(8) == 0),
-            doubt: Doubt::LOST.when(random.below(6) == 0),
+            doubt: Doubt::LOST.when(random.below(6) == 0) | Doubt::NESTED.when(random.below(6) == 0),
             late_ns,
         }
     }
@@ -325,6 +330,7 @@ mod tests {
             (SampleGroup::Block, Of::Device(8 << 20)),
             (SampleGroup::Net, Of::Interface(Name::new("eth0"))),
             (SampleGroup::Timer, Of::Function(0xffff_ffff_8100_0000)),
+            (SampleGroup::Span, Of::Span(300)),
         ];
         let mut part = LatencyPart { from, to: from + (1 << 21), shift, ..LatencyPart::default() };
         for (group, of) in series {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where latencies of parts are [spec/index.md 5.3].
 
+use std::io;
+
 use kymo_analyze::compact::{Put, Take};
 
-use crate::file::Piece;
+use crate::file::{Piece, Pieces, Writer};
+use crate::latency_maker::MadeLatencies;
+use crate::latency_part::LatencyPart;
 use crate::picture::SHIFT_MAX;
 
 /// Levels at most: 4 to the power of 24 parts.
@@ -17,6 +21,27 @@ pub struct LatencyPlace {
     pub(crate) longest: Piece,
     /// Columns have 2 to the power of this many ns.
     pub shift: u32,
+}
+
+impl LatencyPlace {
+    /// Writes what was made.
+    pub(crate) fn write(made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<Option<LatencyPlace>> {
+        let Some(([sums, cells, longest], shift)) = made.bytes else { return Ok(None) };
+        let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
+        Ok(Some(LatencyPlace { sums, cells, longest, shift }))
+    }
+
+    /// The latencies of the part, with cells and the longest where they are wanted.
+    pub(crate) fn read(&self, pieces: &Pieces, with_cells: bool, with_longest: bool) -> Option<LatencyPart> {
+        let mut part = LatencyPart::decode(&pieces.read(&self.sums)?)?;
+        if with_cells {
+            part.decode_cells(&pieces.read(&self.cells)?)?;
+        }
+        if with_longest {
+            part.decode_longest(&pieces.read(&self.longest)?)?;
+        }
+        (part.shift == self.shift).then_some(part)
+    }
 }
 
 /// Where latencies are, by level; `None` where there was too much.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the latencies of parts of what ended in them, on a thread of its own [spec/index.md 5.3].
 
-use std::sync::mpsc::Sender;
-
 use kymo_analyze::{Begun, Of, Request, Sample, SampleGroup};
 use kymo_histogram::{NUMBERS, bucket_of, low_of};
 
@@ -90,13 +88,14 @@ impl LatencyMaker {
         LatencyMaker { keys: Vec::new(), tokens: Vec::new(), buckets, cells, levels: Vec::new() }
     }
 
-    /// Takes what ended in the next part of the lowest level.
-    pub fn take(&mut self, ended: EndedSamples, done: &Sender<MadeLatencies>) {
+    /// Takes what ended in the next part of the lowest level. `done` takes what is made of it, and says whether it takes
+    /// more.
+    pub fn take(&mut self, ended: EndedSamples, mut done: impl FnMut(MadeLatencies) -> bool) {
         let mut part = self.part(ended);
         for level in 0.. {
             let most = if level == 0 { LOWEST_LONGEST } else { LONGEST_MAX };
             let bytes = part.as_ref().map(|part| (part.encode(most), part.shift));
-            if done.send(MadeLatencies { level, bytes }).is_err() {
+            if !done(MadeLatencies { level, bytes }) {
                 return;
             }
             if self.levels.len() == level {

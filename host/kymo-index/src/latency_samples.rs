@@ -30,7 +30,7 @@ struct How {
     cpu: Option<u32>,
     waker: Option<Waker>,
     owner: Option<i32>,
-    doubt: u8,
+    doubt: u16,
 }
 
 impl Who {
@@ -62,7 +62,7 @@ impl Who {
 
 impl How {
     fn of(sample: &Sample) -> How {
-        How { cpu: sample.cpu, waker: sample.waker, owner: sample.owner, doubt: sample.doubt.bits() }
+        How { cpu: sample.cpu, waker: sample.waker, owner: sample.owner, doubt: sample.doubt.sample_bits() }
     }
 
     fn put(&self, put: &mut Put) {
@@ -72,14 +72,14 @@ impl How {
             waker.context.put(put);
         });
         put.option(self.owner, |put, owner| put.signed(owner.into()));
-        put.byte(self.doubt);
+        put.number(self.doubt.into());
     }
 
     fn take(take: &mut Take<'_>) -> Option<How> {
         let cpu = take.option(Take::small)?;
         let waker = take.option(|take| Some(Waker { cpu: take.small()?, context: Context::take(take)? }))?;
         let owner = take.option(|take| i32::try_from(take.signed()?).ok())?;
-        Some(How { cpu, waker, owner, doubt: take.byte()? })
+        Some(How { cpu, waker, owner, doubt: take.small()? })
     }
 }
 
@@ -87,7 +87,7 @@ fn whole(who: Who, how: How, (from, to): (i64, i64), value_ns: u64, late_ns: u64
     let near = -TIME_MAX..TIME_MAX;
     let Who { tid, process, prio, name } = who;
     let How { cpu, waker, owner, doubt } = how;
-    let doubt = Doubt::from_bits(doubt);
+    let doubt = Doubt::from_sample_bits(doubt);
     let sample = Sample { value_ns, from, to, tid, process, name, prio, cpu, waker, owner, doubt, late_ns };
     (near.contains(&from) && near.contains(&to)).then_some(sample)
 }

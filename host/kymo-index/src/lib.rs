@@ -47,6 +47,7 @@ mod pictures;
 pub mod probe;
 mod pyramid;
 pub mod range;
+mod samples_taken;
 mod span_bytes;
 mod span_head;
 mod span_maker;

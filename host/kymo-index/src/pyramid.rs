@@ -16,7 +16,6 @@ use kymo_feed::{LossAt, Visit};
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
 use crate::latency_head::{LatencyHead, LatencyPlace};
-use crate::latency_maker::MadeLatencies;
 use crate::measuring::Measuring;
 use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
@@ -211,7 +210,7 @@ impl Summing {
         self.measuring.end_part();
         self.waking.end_part();
         for made in self.measuring.made() {
-            self.latencies.add(made.level, latency_place(made, to)?);
+            self.latencies.add(made.level, LatencyPlace::write(made, to)?);
         }
         for made in self.waking.made() {
             self.wakes.add(made.level, wake_piece(&made, to)?);
@@ -247,7 +246,7 @@ impl Summing {
         match self.measuring.finish() {
             Some(rest) => {
                 for made in rest {
-                    self.latencies.add(made.level, latency_place(made, to)?);
+                    self.latencies.add(made.level, LatencyPlace::write(made, to)?);
                 }
             }
             None => self.latencies = LatencyHead::default(),
@@ -273,13 +272,6 @@ impl Summing {
         let Summing { cpus, pictures, latencies, wakes, .. } = self;
         Ok(Summed { cpus, pyramid, pictures, latencies, wakes })
     }
-}
-
-/// Writes latencies that were made.
-fn latency_place(made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<Option<LatencyPlace>> {
-    let Some(([sums, cells, longest], shift)) = made.bytes else { return Ok(None) };
-    let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
-    Ok(Some(LatencyPlace { sums, cells, longest, shift }))
 }
 
 /// Writes wake-ups that were made.

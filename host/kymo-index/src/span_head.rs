@@ -8,6 +8,7 @@ use kymo_analyze::compact::{Put, Take};
 
 use crate::file::{Piece, Writer};
 use crate::flame_part::{FlamePath, PATHS_MAX};
+use crate::latency_head::{LatencyHead, LatencyPlace};
 use crate::picture::SHIFT_MAX;
 use crate::span_maker::MadeSpans;
 
@@ -33,6 +34,8 @@ pub(crate) struct SpansHead {
     pub levels: Vec<Vec<Option<SpanPiece>>>,
     /// The same of where their time went.
     pub flames: Vec<Vec<Option<Piece>>>,
+    /// How long they took, by level.
+    pub latencies: LatencyHead,
     /// What spans lie within, by number.
     pub paths: Vec<FlamePath>,
 }
@@ -63,6 +66,7 @@ impl SpansHead {
             put.number(level.len() as u64);
             level.iter().for_each(|part| put.option(part.as_ref(), |put, part| part.put(put)));
         }
+        self.latencies.put(put);
         put.number(self.paths.len() as u64);
         for (parent, span) in &self.paths {
             put.option(*parent, |put, parent| put.number(parent.into()));
@@ -91,6 +95,7 @@ impl SpansHead {
             let count = take.count()?;
             head.flames.push((0..count).map(|_| take.option(Piece::take)).collect::<Option<_>>()?);
         }
+        head.latencies = LatencyHead::take(take)?;
         for number in 0..take.count().filter(|paths| *paths <= PATHS_MAX)? {
             // A path comes behind that which it goes on.
             let parent = take.option(|take| take.small::<u32>().filter(|parent| (*parent as usize) < number))?;
@@ -140,6 +145,10 @@ impl SpanSink {
                 let levels = &mut self.head.flames;
                 levels.resize(levels.len().max(level + 1), Vec::new());
                 levels[level].push(part.map(|bytes| to.piece(&bytes)).transpose()?);
+            }
+            MadeSpans::Latencies(made) => {
+                let level = made.level;
+                self.head.latencies.add(level, LatencyPlace::write(made, to)?);
             }
             MadeSpans::Paths(paths) => self.head.paths = paths,
             MadeSpans::Over(at, waiting) => self.head.over.push((at, to.piece(&waiting)?)),

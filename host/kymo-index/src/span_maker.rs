@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the spans of parts from the streams of programs, while an index is built [spec/index.md 5.5].
 
+use kymo_analyze::{Of, Recorders, SampleGroup, TakeSamples};
 use kymo_ctf::read::{Item, Passed, Range, Reader, Start, Trace};
 use kymo_feed::clamp;
 
 use crate::error::Error;
 use crate::flame_part::{FlameMaker, FlamePart, FlamePath};
+use crate::latency_maker::{LATENCY_FAN_OUT, LatencyMaker, MadeLatencies};
 use crate::nesting::Nesting;
+use crate::samples_taken::SamplesTaken;
 use crate::span_bytes::put_waiting;
 use crate::span_pairs::SpanPairs;
 use crate::span_part::{SpanEnd, SpanPart};
 use crate::stop::Stop;
 
 /// Parts of a level that are one of the next.
-pub(crate) const SPAN_FAN_OUT: usize = 4;
+pub(crate) const SPAN_FAN_OUT: usize = LATENCY_FAN_OUT;
 /// Spans that end in a part for each that is open at its end, at least: what is open is kept for each part.
 const ENDED_FOR_OPEN: usize = 4;
 /// Rows of a part at most. A part with more is read.
@@ -29,6 +32,8 @@ pub(crate) enum MadeSpans {
     Flame(usize, Option<Vec<u8>>),
     /// A part of the lowest level is over at that time, ns, with what has begun by then.
     Over(i64, Vec<u8>),
+    /// How long its spans took.
+    Latencies(MadeLatencies),
     /// What spans lie within, by number, of all parts.
     Paths(Vec<FlamePath>),
 }
@@ -60,6 +65,8 @@ pub(crate) struct SpanMaker<'m> {
     pub pairs: SpanPairs,
     /// Spans of a part, at least.
     pub spans: usize,
+    /// Whose own spans are no latencies.
+    pub recorders: Recorders,
     pub stop: &'m Stop,
     pub give: &'m dyn Fn(MadeSpans),
 }
@@ -73,12 +80,16 @@ struct Making {
     flame: FlameMaker,
     parts: Rising<SpanPart>,
     flames: Rising<FlamePart>,
+    samples: SamplesTaken,
+    latencies: LatencyMaker,
 }
 
 impl Making {
-    fn new() -> Making {
+    fn new(recorders: Recorders) -> Making {
         let (nesting, ended, flame) = (Nesting::default(), Vec::new(), FlameMaker::default());
-        Making { nesting, ended, times: None, flame, parts: Rising(Vec::new()), flames: Rising(Vec::new()) }
+        let (parts, flames) = (Rising(Vec::new()), Rising(Vec::new()));
+        let (samples, latencies) = (SamplesTaken::new(recorders), LatencyMaker::new());
+        Making { nesting, ended, times: None, flame, parts, flames, samples, latencies }
     }
 }
 
@@ -89,7 +100,7 @@ impl SpanMaker<'_> {
         let starts: Vec<Start> = is_read.iter().map(|read| if *read { Start::Begin } else { Start::Skip }).collect();
         let traces = std::slice::from_ref(trace);
         let Some(mut reader) = Reader::between(traces, Range::default(), &starts) else { return Ok(false) };
-        let (mut making, mut passed) = (Making::new(), 0u32);
+        let (mut making, mut passed) = (Making::new(std::mem::take(&mut self.recorders)), 0u32);
         while let Some(next) = reader.pass() {
             passed = passed.wrapping_add(1);
             if passed % LOOK_EVERY == 0 {
@@ -124,9 +135,15 @@ impl SpanMaker<'_> {
 
     /// The part ends in front of a record of that time.
     fn end_part(&mut self, making: &mut Making, at: i64) {
-        let Making { nesting, ended, times, flame, parts, flames } = making;
+        let Making { nesting, ended, times, flame, parts, flames, samples, latencies } = making;
         let (from, to) = times.unwrap_or((at, at));
         let ended = std::mem::take(ended);
+        (samples.part.from, samples.part.to) = (Some(from), to);
+        ended.iter().for_each(|of| samples.sample(SampleGroup::Span, Of::Span(of.span), &of.sample()));
+        latencies.take(samples.take_part(|_| None), |made| {
+            (self.give)(MadeSpans::Latencies(made));
+            true
+        });
         let flame = flame.part(from, &ended, self.pairs.begun());
         let mut part = SpanPart::new(from, to);
         let ended = ended.into_iter().map(|span| (span.tid, span));

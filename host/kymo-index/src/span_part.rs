@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{Doubt, Name};
+use kymo_analyze::{Doubt, Name, Sample};
 
 use crate::nesting::NestedSpan;
 use crate::picture::SHIFT_MAX;
@@ -31,6 +31,16 @@ pub struct SpanEnd {
     pub to: i64,
     /// What its records alone tell.
     pub doubt: Doubt,
+}
+
+impl SpanEnd {
+    /// As a latency; the priority of the thread is not known here.
+    pub fn sample(&self) -> Sample {
+        let SpanEnd { tid, process, name, cpu, from, to, doubt, .. } = *self;
+        let value_ns = to.saturating_sub(from).max(0) as u64;
+        let (prio, waker, owner) = (None, None, None);
+        Sample { late_ns: 0, value_ns, from, to, tid, process, name, prio, cpu, waker, owner, doubt }
+    }
 }
 
 impl NestedSpan for SpanEnd {

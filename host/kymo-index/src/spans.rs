@@ -4,10 +4,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kymo_analyze::{Of, SampleGroup};
 use kymo_ctf::read::Trace;
 
 use crate::file::{Piece, Pieces};
 use crate::flame_part::FlamePart;
+use crate::latencies::LatencyStretch;
+use crate::latency_head::LatencyPlace;
+use crate::latency_part::LatencyPart;
 use crate::nesting::Nesting;
 use crate::pyramid::DamagedSums;
 use crate::span_bytes::take_waiting;
@@ -15,6 +19,7 @@ use crate::span_head::{SpanPiece, SpansHead};
 use crate::span_maker::SPAN_FAN_OUT;
 use crate::span_pairs::SpanPairs;
 use crate::span_part::SpanPart;
+use crate::units::{UnitContent, UnitLevels, UnitPart};
 
 /// A part of a window.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +38,12 @@ pub struct SpanPartPlace(SpanPiece);
 #[derive(Clone, Copy, Debug)]
 pub struct FlamePlace(Piece);
 
-/// The fewest parts that some of the lowest level are.
-fn fewest<T, P>(levels: &[Vec<T>], parts: Range<usize>, place: impl Fn(&T) -> Option<P>) -> Vec<SpanStretch<P>> {
+/// The fewest parts that some of the lowest level are. `place` has the level of a part, and where it is there.
+fn fewest<T, P>(
+    levels: &[Vec<T>],
+    parts: Range<usize>,
+    place: impl Fn(&T, (usize, usize)) -> Option<P>,
+) -> Vec<SpanStretch<P>> {
     let (mut stretches, mut at) = (Vec::new(), parts.start);
     while at < parts.end {
         let (mut found, mut count) = (SpanStretch::Records(at), 1);
@@ -43,7 +52,7 @@ fn fewest<T, P>(levels: &[Vec<T>], parts: Range<usize>, place: impl Fn(&T) -> Op
             if at % length != 0 || length > parts.end - at {
                 break;
             }
-            if let Some(part) = parts_of.get(at / length).and_then(&place) {
+            if let Some(part) = parts_of.get(at / length).and_then(|of| place(of, (level, at / length))) {
                 (found, count) = (SpanStretch::Part(part), length);
             }
         }
@@ -87,13 +96,57 @@ impl IndexedSpans {
 
     /// Stretches of parts with columns of 2 to the power of `shift` ns at most, or of records.
     pub fn stretches(&self, parts: Range<usize>, shift: u32) -> Vec<SpanStretch<SpanPartPlace>> {
-        let place = |part: &Option<SpanPiece>| part.filter(|part| part.shift <= shift).map(SpanPartPlace);
+        let place = |part: &Option<SpanPiece>, _| part.filter(|part| part.shift <= shift).map(SpanPartPlace);
         fewest(&self.head.levels, parts, place)
     }
 
     /// Stretches of parts of which it is known where the time went, or of records.
     pub fn flames(&self, parts: Range<usize>) -> Vec<SpanStretch<FlamePlace>> {
-        fewest(&self.head.flames, parts, |part| part.map(FlamePlace))
+        fewest(&self.head.flames, parts, |part, _| part.map(FlamePlace))
+    }
+
+    /// Stretches of parts of which it is known how long their spans took, or of records. `shift`: as with
+    /// [`IndexedSpans::stretches`]; `is_wanted`: of a part from one time up to another one, which are none at the ends
+    /// of the trace.
+    pub fn latencies(
+        &self,
+        parts: Range<usize>,
+        shift: u32,
+        is_wanted: impl Fn((Option<i64>, Option<i64>)) -> bool,
+    ) -> Vec<SpanStretch<LatencyStretch>> {
+        fewest(&self.head.latencies.0, parts, |place, (level, at)| {
+            let count = SPAN_FAN_OUT.saturating_pow(level as u32);
+            let times = (self.times(at * count).0, self.times(at * count + count - 1).1);
+            let place = place.filter(|place| place.shift <= shift && is_wanted(times))?;
+            Some(UnitPart { place, level, at })
+        })
+    }
+
+    /// How long the spans of a part took, with cells where they are wanted.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn latencies_of(&self, of: &LatencyStretch, with_cells: bool) -> Result<LatencyPart, DamagedSums> {
+        let part = of.place.read(&self.pieces, with_cells, true).ok_or(DamagedSums)?;
+        let is_span = |group: SampleGroup, of: Of| match of {
+            Of::Span(span) => group == SampleGroup::Span && usize::from(span) < self.head.texts.len(),
+            _ => false,
+        };
+        let all = part.series.iter().map(|of| (of.group, of.of));
+        let is_of_spans = all.chain(part.past.iter().map(|of| (of.group, of.of))).all(|(group, of)| is_span(group, of));
+        if is_of_spans { Ok(part) } else { Err(DamagedSums) }
+    }
+
+    /// What a part is made of. `None`: what it is made of had too much.
+    pub fn within(&self, of: &LatencyStretch) -> Option<UnitContent<LatencyPlace>> {
+        let levels = UnitLevels { levels: &self.head.latencies.0, unit: 1, fan_out: SPAN_FAN_OUT };
+        levels.parts_of(of).map_or_else(
+            || {
+                let (from, to) = self.times(of.id().1);
+                Some(UnitContent::Records(from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX)))
+            },
+            |parts| parts.map(UnitContent::Parts),
+        )
     }
 
     /// What spans of a path lie within, and they themselves: pairs, the outermost first.
@@ -149,6 +202,11 @@ impl IndexedSpans {
         }
         for part in self.head.flames.iter().flatten().flatten() {
             self.flame(&FlamePlace(*part))?;
+        }
+        for (level, parts) in self.head.latencies.0.iter().enumerate() {
+            for (at, place) in parts.iter().enumerate() {
+                place.map_or(Ok(()), |place| self.latencies_of(&UnitPart { place, level, at }, true).map(drop))?;
+            }
         }
         for (at, piece) in &self.head.over {
             let bytes = self.pieces.read(piece).ok_or(DamagedSums)?;

@@ -11,8 +11,8 @@ use crate::pyramid::{DamagedSums, Pyramid};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitPart<P> {
     pub(crate) place: P,
-    level: usize,
-    at: usize,
+    pub(crate) level: usize,
+    pub(crate) at: usize,
 }
 
 impl<P> UnitPart<P> {
@@ -56,6 +56,13 @@ impl<P: Copy> UnitLevels<'_, P> {
             .enumerate()
             .flat_map(|(level, parts)| parts.iter().enumerate().map(move |(at, place)| (level, at, place)));
         parts.filter_map(|(level, at, place)| place.map(|place| UnitPart { place, level, at }))
+    }
+
+    /// The parts that a part is made of, which are none where it had too much. `None`: it is of the lowest level.
+    pub fn parts_of(&self, of: &UnitPart<P>) -> Option<Option<Vec<UnitPart<P>>>> {
+        let level = of.level.checked_sub(1)?;
+        let first = of.at * self.fan_out;
+        Some((first..first + self.fan_out).map(|at| self.part(level, at)).collect())
     }
 
     /// The longest part that begins there and ends in time, of those that fit, and how many of the finest level it is.
@@ -125,10 +132,8 @@ impl Pyramid {
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of
     /// had too much.
     pub(crate) fn unit_content<P: Copy>(&self, levels: UnitLevels<'_, P>, of: &UnitPart<P>) -> Option<UnitContent<P>> {
-        if let Some(level) = of.level.checked_sub(1) {
-            let first = of.at * levels.fan_out;
-            let parts = (first..first + levels.fan_out).map(|at| levels.part(level, at));
-            return parts.collect::<Option<_>>().map(UnitContent::Parts);
+        if let Some(parts) = levels.parts_of(of) {
+            return parts.map(UnitContent::Parts);
         }
         let (begin, end) = (of.at * levels.unit, (of.at + 1) * levels.unit);
         if !self.divides(begin) || !self.divides(end) {

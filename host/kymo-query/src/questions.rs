@@ -32,6 +32,7 @@ mod slice_parts;
 mod slice_read;
 mod slice_rows;
 mod slices;
+mod span_latencies;
 mod states;
 mod statistics;
 mod summary;

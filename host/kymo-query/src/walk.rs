@@ -220,6 +220,11 @@ pub struct Walked {
 }
 
 impl Walked {
+    /// Where nothing is known but losses.
+    pub fn of_losses(of: &Opened, losses: LossLog) -> Walked {
+        Walked { state: State::new(&of.classes.vocabulary), losses, notes: Vec::new() }
+    }
+
     /// Adds notes and losses to an answer.
     pub fn tell(self, answer: &mut Answer) {
         answer.notes.extend(self.notes);
@@ -293,7 +298,7 @@ impl<'o> Walk<'o> {
         visit: &mut G,
         take: impl Fn(&mut G, &PartSums),
         stop: &Stop,
-    ) -> Result<Walked, Error> {
+    ) -> Result<Result<Walked, DamagedSums>, Error> {
         let mut losses = LossLog::default();
         if let Some(to) = cover.records_to.filter(|to| *to > self.window.from) {
             let before = Window { from: self.window.from, to };
@@ -306,7 +311,12 @@ impl<'o> Walk<'o> {
         }
         let behind = Window { from: cover.records_from, to: self.window.to };
         let (losses, walker) = self.pass(behind, losses, visit, true, stop)?;
-        Ok(self.end(walker, losses, visit))
+        Ok(self.all_losses(losses).map(|losses| self.end(walker, losses, visit)))
+    }
+
+    /// Sums have the losses of the streams that they are made of. The index has all, or there are no others.
+    fn all_losses(&self, of_sums: LossLog) -> Result<LossLog, DamagedSums> {
+        Ok(self.known_losses().map_err(|_| DamagedSums)?.unwrap_or(of_sums))
     }
 
     /// Shows the pictures of the index in place of the records that they are of. For who asks for no filter. Where they
@@ -348,7 +358,7 @@ impl<'o> Walk<'o> {
         visit.names_are_known(false);
         let behind = Window { from: cover.records_from, to: self.window.to };
         let (losses, walker) = self.pass(behind, losses, visit, false, stop)?;
-        Ok(Ok(self.end(walker, losses, visit)))
+        Ok(self.all_losses(losses).map(|losses| self.end(walker, losses, visit)))
     }
 
     /// The records of a part of the window; the first one, where `is_first`.

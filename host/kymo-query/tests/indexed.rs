@@ -55,3 +55,24 @@ pub fn window(random: &mut Random, round: u32, (first, last): (i64, i64)) -> (i6
     }
     (from, to)
 }
+
+/// Random traces of several shapes, each with and without its index. `check` says of each how often the index answered,
+/// which must be more often than `least`.
+pub fn in_shapes(random: &mut Random, least: u32, mut check: impl FnMut(&Opened, &Opened, &mut Random) -> u32) {
+    let plan = Plan { records: 1200, ..Plan::default() };
+    let plans = [
+        plan,
+        Plan { cpus: 16, threads: 200, records: 300, ..plan },
+        // Losses of the kernel, and of programs too: these are not in sums.
+        Plan { lossy: 4, packet: 50, user: 0, ..plan },
+        Plan { lossy: 6, packet: 50, user: 4000, ..plan },
+        Plan { cpus: 1, threads: 1, ..plan },
+    ];
+    for plan in plans {
+        let dir = made(&Plan { seed: random.word(), ..plan });
+        index(dir.path());
+        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+        let of_index = check(&with, &without, random);
+        assert!(of_index > least, "{of_index} answers about {plan:?} were made of the index");
+    }
+}

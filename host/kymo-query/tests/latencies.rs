@@ -80,9 +80,16 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
             chosen = choice(without, &stretch, random);
         }
         if random.below(3) == 0 {
-            let kinds =
-                ["wakeup", "runqueue,preempted", "softirq-raise,irq,block", "timer,syscall", "futex,net,irqs-off"];
-            chosen += &format!("&what={}", kinds[random.below(5) as usize]);
+            let kinds = [
+                "wakeup",
+                "runqueue,preempted",
+                "softirq-raise,irq,block",
+                "timer,syscall",
+                "futex,net,irqs-off",
+                "span",
+                "span,futex",
+            ];
+            chosen += &format!("&what={}", kinds[random.below(7) as usize]);
         }
         let bins = 1 + random.below(80u32);
         for (question, more) in [("latencies", format!("&bins={bins}&grid=1")), ("worst", String::new())] {
@@ -102,8 +109,12 @@ fn latencies_of_the_index_are_those_of_all_records() {
         plan,
         Plan { devices: 3, ..plan },
         Plan { cpus: 16, threads: 200, records: 300, devices: 9, ..plan },
-        // Losses of the kernel only: those of programs are not in sums.
         Plan { lossy: 4, packet: 50, user: 0, devices: 4, ..plan },
+        Plan { lossy: 9, packet: 50, user: 3000, spans: 3, ..plan },
+        Plan { user: 4000, spans: 4, overlapping: 40, unended: 90, ..plan },
+        // No record of a kernel.
+        Plan { records: 0, user: 4000, spans: 4, ..plan },
+        Plan { records: 0, user: 4000, spans: 2, lossy: 7, packet: 40, ..plan },
         Plan { cpus: 1, threads: 1, ..plan },
     ];
     for plan in plans {
@@ -122,6 +133,7 @@ fn points_that_parts_do_not_list_are_found() {
     let plans = [
         Plan { records: 9000, threads: 6, ..Plan::default() },
         Plan { records: 9000, devices: 2, user: 0, lossy: 30, ..Plan::default() },
+        Plan { records: 900, user: 30_000, spans: 2, ..Plan::default() },
     ];
     for plan in plans {
         let dir = made(&Plan { seed: random.word(), ..plan });
@@ -148,9 +160,8 @@ fn places_come_from_the_index() {
     assert!(titles.len() > 2, "{titles:?}");
 }
 
-/// Of spans the records are read, and nothing else.
 #[test]
-fn places_with_spans_read_the_records_of_spans() {
+fn places_have_the_longest_span() {
     let mut made = small();
     for round in 0..2000u64 {
         made.step(1, 3000 + round, 1.0);

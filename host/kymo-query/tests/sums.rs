@@ -7,7 +7,7 @@ use crate::indexed;
 use crate::random_trace;
 
 use common::ask;
-use indexed::{index, made, open, window};
+use indexed::{in_shapes, index, made, open, window};
 use kymo_index::FILE_NAME;
 use kymo_query::Opened;
 use random_trace::{Plan, Random, damage};
@@ -37,21 +37,7 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
 #[test]
 fn answers_of_sums_are_those_of_all_records() {
     let mut random = Random::new("sums", 3);
-    let plan = Plan { records: 1200, ..Plan::default() };
-    let plans = [
-        plan,
-        Plan { cpus: 16, threads: 200, records: 300, ..plan },
-        // Losses of the kernel only: those of programs are not in sums.
-        Plan { lossy: 4, packet: 50, user: 0, ..plan },
-        Plan { cpus: 1, threads: 1, ..plan },
-    ];
-    for plan in plans {
-        let dir = made(&Plan { seed: random.word(), ..plan });
-        index(dir.path());
-        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
-        let [_, of_index] = same(&with, &without, &mut random, 60);
-        assert!(of_index > 20, "{of_index} of 60 windows of {plan:?} were answered by the index");
-    }
+    in_shapes(&mut random, 20, |with, without, random| same(with, without, random, 60)[1]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::latencies;
 use crate::random_trace;
 
 use common::{Made, NICE, ask};
-use indexed::{index, index_with, made, open, window};
+use indexed::{in_shapes, index, index_with, made, open, window};
 use kymo_query::Opened;
 use latencies::same_answer;
 use random_trace::{Plan, Random, damage};
@@ -48,21 +48,7 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
 #[test]
 fn wakes_of_the_index_are_those_of_all_records() {
     let mut random = Random::new("wakes", 3);
-    let plan = Plan { records: 1200, ..Plan::default() };
-    let plans = [
-        plan,
-        Plan { cpus: 16, threads: 200, records: 300, ..plan },
-        // Losses of the kernel only: those of programs are not in sums.
-        Plan { lossy: 4, packet: 50, user: 0, ..plan },
-        Plan { cpus: 1, threads: 1, ..plan },
-    ];
-    for plan in plans {
-        let dir = made(&Plan { seed: random.word(), ..plan });
-        index(dir.path());
-        let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
-        let [_, of_index] = same(&with, &without, &mut random, 100);
-        assert!(of_index > 40, "{of_index} of 100 answers about {plan:?} were made of the index");
-    }
+    in_shapes(&mut random, 40, |with, without, random| same(with, without, random, 100)[1]);
 }
 
 /// Wake-ups and what they lead to, and little else: many waits are as long as others, some wakers are interrupts.

@@ -130,6 +130,8 @@ groups! {
     WokenRealTime Wakeup Runqueue;
     /// `WokenLate`, of a real-time thread.
     WokenLateRealTime Wakeup;
+    /// As the kind.
+    Span Span;
 }
 
 impl SampleGroup {
@@ -151,7 +153,10 @@ impl SampleGroup {
     /// Whether what is known of records before decides if there is a sample, or what is doubtful about it: the state
     /// does not say.
     pub fn is_of_past(self) -> bool {
-        matches!(self, SampleGroup::SoftirqRaise | SampleGroup::Timer | SampleGroup::Block | SampleGroup::Net)
+        matches!(
+            self,
+            SampleGroup::SoftirqRaise | SampleGroup::Timer | SampleGroup::Block | SampleGroup::Net | SampleGroup::Span
+        )
     }
 }
 

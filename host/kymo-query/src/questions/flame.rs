@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans of a window as a flame graph [spec/view.md 4.18].
 
+use super::begun::damage_note;
 use super::flame_frames::Frames;
+use super::flame_index;
 use super::slices::{self, SliceAnswer, find};
-use super::{flame_index, framed};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
@@ -24,7 +25,7 @@ pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<An
         Err(damaged) => (find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?, damaged),
     };
     let SliceAnswer { mut answer, taken: frames, walked, .. } = found;
-    answer.notes.extend(damaged.map(framed::told));
+    answer.notes.extend(damaged.map(damage_note));
     frames.tell(&mut answer);
     walked.tell_of(&mut answer, window);
     Ok(answer)

@@ -8,7 +8,7 @@ use kymo_index::{BegunSpan, DamagedSums, FlamePart, FlameSums, IndexedSpans, Spa
 
 use super::flame_frames::Frames;
 use super::slice::Slice;
-use super::slice_index::Losses;
+use super::slice_index::known;
 use super::slice_open::Wanted;
 use super::slice_parts::{OpenSlice, TakeSlices};
 use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead};
@@ -16,7 +16,7 @@ use super::slice_rows::SliceRow;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pixels::Pixels;
-use crate::walk::Stop;
+use crate::walk::{Stop, Walk};
 
 /// Parts that are read at most: with more of them, all records of the window are as soon read.
 const READ_MAX: usize = 16;
@@ -35,8 +35,8 @@ pub(super) fn indexed(
         Ok(false) => return Ok(Err(None)),
         Err(damaged) => return Ok(Err(Some(damaged))),
     }
-    let walked = Losses::default().find(of, pixels.window(), pixels, stop)?;
-    Ok(walked.map(|walked| IndexedSlices { taken: frames, left_out: 0, walked }).ok_or(None))
+    let losses = known(&Walk::new(of, pixels.window()).in_pixels(pixels));
+    Ok(losses.map(|losses| IndexedSlices { taken: frames, left_out: 0, losses }).ok_or(None))
 }
 
 /// Sums up a window. Whether the index has enough for that.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows over time: from the pictures of the index where pixels are on a grid, else from the records [spec/view.md 3].
 
-use kymo_index::{DamagedSums, Pyramid};
+use kymo_index::Pyramid;
 
-use super::begun::begin;
+use super::begun::{begin, damage_note};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
@@ -25,11 +25,6 @@ pub(super) fn tell_frame(answer: &mut Answer, pixels: &Pixels) {
         answer.set("pixels", pixels.count());
         answer.set("frame", [answer.time(from), answer.time(to)]);
     }
-}
-
-/// A note where the index is damaged.
-pub(super) fn told(damaged: DamagedSums) -> String {
-    format!("{damaged}: this was answered from all records")
 }
 
 /// Takes all of a window. `make` makes what takes it: from the beginning again where pictures turn out to be damaged.
@@ -63,7 +58,7 @@ pub(super) fn gather<'o, G: TakePictures>(
                 return Ok((answer, gather, walked));
             }
             Some(Err(error)) => {
-                answer.notes.push(told(error));
+                answer.notes.push(damage_note(error));
             }
         }
     }

@@ -15,6 +15,7 @@ use super::deeper::{FindLongest, complete};
 use super::latency_cut::{CutSeries, whole_key};
 use super::latency_pass::{LatencyPass, LatencyRequest};
 use super::only::Only;
+use super::span_latencies::AskedSpans;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
@@ -26,12 +27,7 @@ type Indexed<'o> = Result<(LatencyPass<'o>, Walked), Only<'o>>;
 /// Whether the index has what is asked for.
 fn has(walk: &Walk<'_>, asked: &LatencyRequest, only: &Only<'_>) -> bool {
     let is_on_grid = asked.bins.is_none_or(|bins| bins.shift().is_some() || bins.count() == 1);
-    walk.is_all()
-        && asked.spans.is_empty()
-        && asked.by == By::default()
-        && asked.past.is_none()
-        && is_on_grid
-        && only.is_of_series()
+    walk.is_all() && asked.by == By::default() && asked.past.is_none() && is_on_grid && only.is_of_series()
 }
 
 /// Answers from the index. `notes`: what is wrong with it.
@@ -45,28 +41,25 @@ pub(super) fn indexed<'o>(
 ) -> Result<Indexed<'o>, Error> {
     let window = walk.window();
     let states = of.indexes.states.as_ref().filter(|_| !window.is_empty() && has(walk, asked, &only));
-    let Some(pyramid) = states.map(|states| &states.pyramid) else { return Ok(Err(only)) };
-    let is_from_begin = window.from <= of.base();
-    // Of one bin all columns are a part.
-    let shift = asked.bins.and_then(|bins| bins.shift()).unwrap_or(u32::MAX);
-    let gallery = match pyramid.latencies(window.pair(), is_from_begin, shift) {
-        Ok(Some(gallery)) => gallery,
-        Ok(None) => return Ok(Err(only)),
-        Err(damaged) => {
-            notes.push(damage_note(damaged));
-            return Ok(Err(only));
-        }
+    let Some(states) = states else { return Ok(Err(only)) };
+    let spans = match &states.spans {
+        _ if asked.spans.is_empty() => None,
+        Some(spans) => AskedSpans::of(spans, &asked.spans),
+        None => None,
     };
-    let mut pass = LatencyPass::new(of, asked, only)?;
-    (pass.pyramid, pass.from) = (Some(pyramid), Some(window.from).filter(|_| !is_from_begin));
-    let walked = Walk::new(of, window).until_last_record().run_pictures(&gallery, &mut pass, stop)?;
-    let found = match walked {
-        Ok(walked) => {
-            pass.drain();
-            complete(&mut FindPoints { pass: &mut pass, of, pyramid }, stop)?.map(|is_whole| is_whole.then_some(walked))
+    if spans.is_none() && !asked.spans.is_empty() {
+        return Ok(Err(only));
+    }
+    // Spans are not made of the records at the ends of the window.
+    let mut pass = LatencyPass::new(of, &LatencyRequest { spans: Vec::new(), ..asked.clone() }, only)?;
+    let mut found = of_kernel(of, &states.pyramid, (window, asked), &mut pass, stop)?;
+    if let (Some(spans), Ok(Some(walked))) = (spans, &found) {
+        match spans.add(of, window, (&mut pass, &walked.losses), stop)? {
+            Ok(true) => {}
+            Ok(false) => found = Ok(None),
+            Err(damaged) => found = Err(damaged),
         }
-        Err(damaged) => Err(damaged),
-    };
+    }
     match found {
         Ok(Some(walked)) => {
             pass.finish(&walked);
@@ -76,6 +69,39 @@ pub(super) fn indexed<'o>(
         Err(damaged) => notes.push(damage_note(damaged)),
     }
     Ok(Err(pass.only))
+}
+
+/// Takes all but users' spans. `Ok(None)`: the index does not have enough.
+fn of_kernel<'o>(
+    of: &'o Opened,
+    pyramid: &'o Pyramid,
+    (window, asked): (Window, &LatencyRequest),
+    pass: &mut LatencyPass<'o>,
+    stop: &Stop,
+) -> Result<Result<Option<Walked>, DamagedSums>, Error> {
+    let walk = Walk::new(of, window).until_last_record();
+    if let Some(walked) = walk.of_programs().ok().flatten() {
+        return Ok(Ok(Some(walked)));
+    }
+    let is_from_begin = window.from <= of.base();
+    // Of one bin all columns are a part.
+    let shift = asked.bins.and_then(|bins| bins.shift()).unwrap_or(u32::MAX);
+    let mut gallery = match pyramid.latencies(window.pair(), is_from_begin, shift) {
+        Ok(Some(gallery)) => gallery,
+        Ok(None) => return Ok(Ok(None)),
+        Err(damaged) => return Ok(Err(damaged)),
+    };
+    if asked.what == [What::Span] {
+        // Of the kernel, threads and losses are of interest, which the sums have.
+        gallery.stretches.clear();
+    }
+    (pass.pyramid, pass.from) = (Some(pyramid), Some(window.from).filter(|_| !is_from_begin));
+    let walked = match walk.run_pictures(&gallery, pass, stop)? {
+        Ok(walked) => walked,
+        Err(damaged) => return Ok(Err(damaged)),
+    };
+    pass.drain();
+    Ok(complete(&mut FindPoints { pass, of, pyramid }, stop)?.map(|is_whole| is_whole.then_some(walked)))
 }
 
 impl TakePictures<LatencyStretch> for LatencyPass<'_> {
@@ -106,7 +132,7 @@ impl TakePictures<LatencyStretch> for LatencyPass<'_> {
 
 impl LatencyPass<'_> {
     /// Takes a series of a part. Whether its samples can be points.
-    fn series(&mut self, of: &LatencySeries, shift: u32) -> bool {
+    pub(super) fn series(&mut self, of: &LatencySeries, shift: u32) -> bool {
         let mut is_chosen = false;
         for (what, series) in of.group.series(of.of) {
             let key = whole_key(what, series);
@@ -147,7 +173,7 @@ impl LatencyPass<'_> {
     }
 
     /// Offers a sample that a longer part does not list.
-    fn offer(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
+    pub(super) fn offer(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
         for (what, of) in group.series(of) {
             let key = whole_key(what, of);
             if self.only.takes_group(group) && self.is_point(&key) {
@@ -161,7 +187,7 @@ impl LatencyPass<'_> {
     }
 
     /// Whether there may be a point among the samples of a series that are not known.
-    fn may_have_points(&mut self, of: &CutSeries) -> bool {
+    pub(super) fn may_have_points(&mut self, of: &CutSeries) -> bool {
         of.group.series(of.of).any(|(what, series)| {
             let key = whole_key(what, series);
             self.only.takes_group(of.group) && self.is_point(&key) && self.points.wants_behind(of.known_to, key)
@@ -214,18 +240,14 @@ fn look_into(
     let part = pyramid.latencies_of(stretch, false, true)?;
     for above in all {
         let (group, of) = (above.group, above.of);
-        let is_new = |sample: &Sample| above.known_to.is_none_or(|known| sample.rank() > known);
         // What began before this part, and not before the longer one, is among the sums of that.
         for past in
             part.past.iter().filter(|past| (past.group, past.of) == (group, of) && past.sample.from > above.from)
         {
-            let sample = past.in_longer_part();
-            if is_new(&sample) && !sample.doubt.has(Doubt::IDLE) {
-                pass.offer(group, of, &sample);
-            }
+            above.offer(pass, &past.in_longer_part());
         }
         let Some(series) = part.series.iter().find(|series| (series.group, series.of) == (group, of)) else { continue };
-        series.longest.iter().filter(|sample| is_new(sample)).for_each(|sample| pass.offer(group, of, sample));
+        series.longest.iter().for_each(|sample| above.offer(pass, sample));
         if series.is_cut {
             let known_to = series.complete_to().max(above.known_to);
             pass.cut.push(CutSeries { part: *stretch, from: part.from, group, of, known_to });

@@ -23,6 +23,7 @@ use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 
 /// What is asked for.
+#[derive(Clone)]
 pub(super) struct LatencyRequest {
     /// The kinds.
     pub what: Vec<What>,
@@ -49,6 +50,8 @@ pub(super) struct LatencyPass<'v> {
     pub(super) density: Map<(What, u32, u16), u64>,
     pub(super) points: Points,
     pub(super) people: People,
+    /// Priorities are no key: those of users' spans are what is told of their threads.
+    has_people: bool,
     /// Names are those of the index.
     pub(super) are_named: bool,
     pub(super) devices: BTreeMap<u64, String>,
@@ -144,6 +147,7 @@ impl<'o> LatencyPass<'o> {
             density: Map::default(),
             points: Points::new(asked),
             people: People::default(),
+            has_people: !asked.by.prio,
             are_named: false,
             devices: BTreeMap::new(),
             device_class: of.classes.list.iter().position(|class| class.name == DEVICES),
@@ -184,6 +188,12 @@ impl<'o> LatencyPass<'o> {
         self.drain();
         self.points.cut();
         self.people.finish(&walked.state);
+        if self.has_people {
+            for (_, sample) in self.points.list.iter_mut().filter(|(key, _)| key.what == What::Span) {
+                let person = sample.tid.and_then(|tid| self.people.at(tid, sample.to));
+                sample.prio = person.and_then(|person| person.prio);
+            }
+        }
         self.latency.finish(&walked.state);
         self.latency.name_processes(&walked.state);
     }
@@ -210,7 +220,7 @@ impl Visit for LatencyPass<'_> {
     }
 
     fn loss(&mut self, loss: &LossAt) {
-        self.latency.lost_of_programs(loss.to);
+        self.latency.lose(loss.from, loss.to);
     }
 }
 

@@ -133,16 +133,18 @@ impl<'o> Places<'o> {
         stop: &Stop,
     ) -> Result<Option<Option<TellingPlace>>, Error> {
         let is_real_time = what == What::Wakeup && !only.takes_group(SampleGroup::Woken);
-        if what == What::Span && !self.spans.is_empty() {
-            return Ok(None);
-        }
-        let asked = LatencyRequest { spans: Vec::new(), ..self.asked(vec![what], By::default()) };
+        let spans = if what == What::Span { self.spans.clone() } else { Vec::new() };
+        let asked = LatencyRequest { spans, ..self.asked(vec![what], By::default()) };
         let Ok((pass, walked)) = indexed(self.of, &self.walk, &asked, only, &mut self.notes, stop)? else {
             return Ok(None);
         };
         self.losses.get_or_insert(walked.losses);
         let title = if is_real_time { real_time(title) } else { title.to_owned() };
-        Ok(Some(self.told(&pass, what, title)))
+        let told = self.told(&pass, what, title);
+        Ok(Some(match what {
+            What::Span => told.map(|place| self.with_thread(place, stop)).transpose()?,
+            _ => told,
+        }))
     }
 
     /// The longest span, from the records of spans alone where that is possible.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A span on its way to an answer.
 
-use kymo_analyze::{Doubt, Name};
-use kymo_index::NestedSpan;
+use kymo_analyze::{Doubt, Name, Sample};
+use kymo_index::{NestedSpan, SpanEnd};
 
 use super::slice_rows::SliceRow;
 
@@ -21,6 +21,14 @@ pub(super) struct Slice {
     pub doubt: Doubt,
     /// Where it is drawn.
     pub row: SliceRow,
+}
+
+impl Slice {
+    /// As a latency; the priority of the thread is not known here.
+    pub fn sample(&self) -> Sample {
+        let Slice { span, tid, process, name, cpu, from, to, doubt, .. } = *self;
+        SpanEnd { span, tid, process, name, cpu, from, to, doubt }.sample()
+    }
 }
 
 impl NestedSpan for Slice {

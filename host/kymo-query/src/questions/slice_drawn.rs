@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::Doubt;
+use kymo_analyze::{Doubt, LostUntil};
 use kymo_index::{BegunSpan, Nesting};
 
 use super::begun::doubt_bits;
@@ -15,7 +15,6 @@ use super::slice::Slice;
 use super::slice_parts::{OpenSlice, TakeSlices};
 use super::slice_rows::{KeyTexts, SliceRow};
 use crate::columns::{Answer, Table, Text};
-use crate::lost_until::LostUntil;
 use crate::pixels::Pixels;
 
 /// Slices and blocks of an answer at most.

@@ -2,21 +2,20 @@
 //! Spans of a window from the index [spec/index.md 5.5]: parts as they are there, and at the ends of the window the few
 //! records that say what is missing.
 
-use kymo_analyze::{Sink, State};
-use kymo_feed::{LossAt, Visit};
+use kymo_analyze::LostUntil;
 use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, SpanItem, SpanStretch};
 
+use super::slice::Slice;
 use super::slice_drawn::Drawn;
 use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, TakeSlices};
 use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead, slice};
 use super::slice_rows::SliceRow;
 use crate::error::Error;
-use crate::lost_until::LostUntil;
 use crate::opened::Opened;
 use crate::parameters::Window;
 use crate::pixels::Pixels;
-use crate::walk::{Few, Gather, Stop, Walk, Walked};
+use crate::walk::{LossLog, Stop, Walk};
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or losses are not in it.
 pub(super) fn indexed(
@@ -34,12 +33,35 @@ pub(super) fn indexed(
     let window = pixels.window();
     // A loss before the window makes a span doubtful that began before it.
     let from = begun.iter().map(|of| of.from).chain(drawn.first()).fold(window.from, i64::min).max(of.base());
-    let mut losses = Losses { list: Vec::new(), begun, open: OpenSlices::default() };
-    let Some(walked) = losses.find(of, Window { from, ..window }, pixels, stop)? else { return Ok(Err(None)) };
-    let (open, left_out) = std::mem::take(&mut losses.open).newest();
-    drawn.part(open.into_iter().map(|(slice, _)| slice).collect(), &[]);
-    drawn.doubt(&mut losses.until());
-    Ok(Ok(IndexedSlices { taken: drawn, left_out, walked }))
+    let walk = || Walk::new(of, Window { from, ..window });
+    let (Some(losses), Some(told)) = (known(&walk()), known(&walk().in_pixels(pixels))) else { return Ok(Err(None)) };
+    let mut until = LostUntil::default();
+    losses.list().iter().for_each(|loss| until.lose(loss.all.from, loss.all.to));
+    let (open, left_out) = open(of, begun, (window.to, until.clone().at(i64::MAX)), stop)?;
+    drawn.part(open, &[]);
+    drawn.doubt(&mut until);
+    Ok(Ok(IndexedSlices { taken: drawn, left_out, losses: told }))
+}
+
+/// The losses of a window, where the index has them and they are not damaged.
+pub(super) fn known(walk: &Walk<'_>) -> Option<LossLog> {
+    walk.known_losses().ok().flatten()
+}
+
+/// What has begun and goes on to the end of a window; how many others there are.
+fn open(
+    of: &Opened,
+    begun: Vec<OpenSlice>,
+    (to, lost_until): (i64, i64),
+    stop: &Stop,
+) -> Result<(Vec<Slice>, u64), Error> {
+    if begun.is_empty() {
+        return Ok((Vec::new(), 0));
+    }
+    let (state, mut open) = (Walk::state_at(of, to, stop)?, OpenSlices::default());
+    begun.into_iter().for_each(|begun| open.add(begun, String::new(), &state, (to, lost_until)));
+    let (open, left_out) = open.newest();
+    Ok((open.into_iter().map(|(slice, _)| slice).collect(), left_out))
 }
 
 /// Draws all of a window. What has begun and not ended at its end.
@@ -86,54 +108,5 @@ fn item(drawn: &mut Drawn, pixels: Pixels, (row, level, shift): (SliceRow, u16, 
 impl TakeRead for Drawn {
     fn resume(&mut self, waiting: Vec<(SliceRow, BegunSpan, u16)>) {
         self.resume(waiting.into_iter());
-    }
-}
-
-/// The losses of a window, and what has not ended at its end.
-#[derive(Default)]
-pub(super) struct Losses {
-    list: Vec<LossAt>,
-    begun: Vec<OpenSlice>,
-    open: OpenSlices,
-}
-
-impl Losses {
-    /// Finds those of a window; none where they are not in the index.
-    pub(super) fn find(
-        &mut self,
-        of: &Opened,
-        window: Window,
-        pixels: Pixels,
-        stop: &Stop,
-    ) -> Result<Option<Walked>, Error> {
-        let none = Few::by_fields(vec![false; of.classes.list.len()]);
-        Walk::new(of, window).in_pixels(pixels).run_few(&none, self, stop)
-    }
-
-    fn until(&self) -> LostUntil {
-        let mut until = LostUntil::default();
-        self.list.iter().for_each(|loss| until.lose(loss));
-        until
-    }
-}
-
-impl Sink for Losses {}
-
-impl Visit for Losses {
-    fn looks_at(&self, _: usize) -> bool {
-        false
-    }
-
-    fn loss(&mut self, loss: &LossAt) {
-        self.list.push(*loss);
-    }
-}
-
-impl Gather for Losses {
-    fn open(&mut self, state: &State, to: i64) {
-        let until = (to, self.until().at(i64::MAX));
-        for begun in std::mem::take(&mut self.begun) {
-            self.open.add(begun, String::new(), state, until);
-        }
     }
 }

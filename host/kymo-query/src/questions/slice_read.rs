@@ -13,14 +13,14 @@ use super::slice_rows::SliceRow;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
-use crate::walk::{Few, Stop, Walked};
+use crate::walk::{Few, LossLog, Stop};
 
 /// The spans of a window.
 pub(super) struct IndexedSlices<T> {
     pub taken: T,
     /// Not ended, when there were too many.
     pub left_out: u64,
-    pub walked: Walked,
+    pub losses: LossLog,
 }
 
 /// What is made of the index; else what is wrong with it, if something is.

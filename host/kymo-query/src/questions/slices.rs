@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans between two events, nested by thread or by key [spec/view.md 4.7].
 
-use kymo_analyze::{Doubt, Sample, Sink, State};
+use kymo_analyze::{Doubt, LostUntil, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
 use kymo_index::{DamagedSums, IndexedSpans};
 
-use super::begun::begin;
+use super::begun::{begin, damage_note};
 use super::framed::{self, tell_frame};
 use super::overview::records_about;
 use super::slice::Slice;
@@ -18,7 +18,6 @@ use super::slice_read::{Indexed, IndexedSlices};
 use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
 use crate::columns::Answer;
 use crate::error::Error;
-use crate::lost_until::LostUntil;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
@@ -102,7 +101,7 @@ impl<T: TakeSlices> Visit for Slices<'_, T> {
     }
 
     fn loss(&mut self, loss: &LossAt) {
-        self.lost.lose(loss);
+        self.lost.lose(loss.from, loss.to);
     }
 }
 
@@ -176,7 +175,7 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
             found
         }
     };
-    found.answer.notes.extend(wrong.map(framed::told));
+    found.answer.notes.extend(wrong.map(damage_note));
     tell_frame(&mut found.answer, &pixels);
     let SliceAnswer { mut answer, taken: drawn, keys, left_out, walked } = found;
     if drawn.has_other_keys() {
@@ -207,7 +206,7 @@ pub(super) fn from_index<T>(
     let spans = of.indexes.states.as_ref().and_then(|states| states.spans.as_ref());
     let is_of_index = is_whole && !window.is_empty() && of.traces.len() == 1;
     let Some(spans) = spans.filter(|spans| is_of_index && spans.texts() == texts) else { return Ok(Err(None)) };
-    let IndexedSlices { taken, left_out, walked } = match make(spans, &tids)? {
+    let IndexedSlices { taken, left_out, losses } = match make(spans, &tids)? {
         Ok(found) => found,
         Err(damaged) => return Ok(Err(damaged)),
     };
@@ -216,6 +215,7 @@ pub(super) fn from_index<T>(
     answer.set("source", "index");
     // What began at any time before is there.
     answer.set("lead", window.from.abs_diff(of.base()));
+    let walked = Walked::of_losses(of, losses);
     Ok(Ok(SliceAnswer { answer, taken, keys: KeyTexts::default(), left_out, walked }))
 }
 

@@ -17,7 +17,7 @@ use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
-use crate::walk::{self, LossLog, Stop};
+use crate::walk::{self, LossLog, Stop, Walk};
 
 /// Rows of losses where a question does not say.
 const LOSSES: usize = 1000;
@@ -67,8 +67,11 @@ impl Counts {
 
 /// All losses: those that the index lists, and from one pass over the rest.
 fn losses(of: &Opened, stop: &Stop) -> Result<LossLog, Error> {
-    let mut log = LossLog::default();
     let (from, to) = of.whole();
+    if let Ok(Some(log)) = Walk::new(of, Window { from, to }).known_losses() {
+        return Ok(log);
+    }
+    let mut log = LossLog::default();
     let states = of.indexes.states.as_ref();
     // Where sums are damaged, the records are there.
     let cover = states.and_then(|states| states.pyramid.cover((from, to), true).ok().flatten());

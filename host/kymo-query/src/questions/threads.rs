@@ -8,7 +8,7 @@ use kymo_analyze::{Event, Head, Sink, State, Thread, ThreadSpan};
 use kymo_feed::Visit;
 use kymo_index::{Cover, PartSums, ThreadSums};
 
-use super::begun::begin;
+use super::begun::{begin, damage_note};
 use crate::columns::{Answer, Table};
 use crate::doing::{ABSENT, Calls, RUNNING};
 use crate::error::Error;
@@ -134,7 +134,7 @@ fn cover(of: &Opened, window: Window, notes: &mut Vec<String>) -> Option<Cover> 
     match states.pyramid.cover(window.pair(), window.from <= of.base()) {
         Ok(cover) => cover,
         Err(error) => {
-            notes.push(format!("{error}: this was answered from all records"));
+            notes.push(damage_note(error));
             None
         }
     }
@@ -154,11 +154,19 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
         return Err(Error::no_switches());
     }
     let (pixels, states) = (Pixels::new(window, 1), Calls::new(&of.classes.vocabulary));
-    let mut gather = Gathered { pixels, states, sums: HashMap::new(), people: People::default() };
-    let mut notes = Vec::new();
-    let (walked, source) = match cover(of, window, &mut notes) {
-        Some(cover) => (Walk::new(of, window).run_around(&cover, &mut gather, Gathered::part, stop)?, "index"),
-        None => (Walk::new(of, window).run(&mut gather, stop)?, "records"),
+    let nothing = || Gathered { pixels, states, sums: HashMap::new(), people: People::default() };
+    let (mut gather, mut notes) = (nothing(), Vec::new());
+    let summed = match cover(of, window, &mut notes) {
+        Some(cover) => Some(Walk::new(of, window).run_around(&cover, &mut gather, Gathered::part, stop)?),
+        None => None,
+    };
+    let (walked, source) = match summed {
+        Some(Ok(walked)) => (walked, "index"),
+        other => {
+            notes.extend(other.and_then(Result::err).map(damage_note));
+            gather = nothing();
+            (Walk::new(of, window).run(&mut gather, stop)?, "records")
+        }
     };
     gather.people.finish(&walked.state);
     let people = gather.people;

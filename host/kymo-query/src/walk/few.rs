@@ -9,7 +9,7 @@ use kymo_ctf::read::{Item, Passed, Range, Reader, Record, Start};
 use kymo_feed::{LossAt, Seen, clamp};
 use kymo_index::{Cover, DamagedFields};
 
-use super::{Gather, LossLog, Stop, Walk, Walked, ends};
+use super::{Gather, LossLog, Stop, Walk, Walked, begin, ends};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
@@ -84,6 +84,27 @@ impl Walk<'_> {
         Ok(Some(losses))
     }
 
+    /// The end of the window where no record moves a state: there are losses alone. `None`: some record does, or losses
+    /// are not known.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn of_programs(&self) -> Result<Option<Walked>, DamagedFields> {
+        let whole = self.of.indexes.whole();
+        let Some([index]) = whole.as_deref() else { return Ok(None) };
+        let mut events = index.streams.iter().flat_map(|stream| &stream.events);
+        if events.any(|of| self.of.classes.is_of_kernel(0, of.event)) {
+            return Ok(None);
+        }
+        Ok(self.known_losses()?.map(|losses| Walked::of_losses(self.of, losses)))
+    }
+
+    /// The state in front of a time, of all records, whatever the window.
+    pub(crate) fn state_at(of: &Opened, at: i64, stop: &Stop) -> Result<State, Error> {
+        let behind = Window { from: at, to: at.saturating_add(1) };
+        Ok(begin(of, behind, stop)?.1.state)
+    }
+
     /// Shows the records of few classes to a visitor that takes nothing else: no state, and no losses. Only streams
     /// that have such records are read. Whether this could be. For who asks for no filter.
     pub fn run_alone(&self, few: &Few, visit: &mut impl Gather, stop: &Stop) -> Result<bool, Error> {
@@ -106,15 +127,24 @@ impl Walk<'_> {
             let before = Window { from: self.window.from, to };
             losses = walk.pass(before, losses, visit, true, stop)?.0;
         }
-        for loss in cover.parts.iter().flat_map(|part| &part.losses) {
-            losses.take(loss, self.pixels.as_ref());
-        }
-        if !self.middle(few, (&cover, &streams), visit, stop)? {
+        let Ok(between) = self.losses_between(&cover) else { return Ok(None) };
+        between.iter().for_each(|loss| losses.take(loss, self.pixels.as_ref()));
+        if !self.middle(few, (&cover, &streams), between, visit, stop)? {
             return Ok(None);
         }
         let behind = Window { from: cover.records_from, to: self.window.to };
         let (losses, walker) = walk.pass(behind, losses, visit, false, stop)?;
-        Ok(Some(walk.end(walker, losses, visit)))
+        Ok(self.all_losses(losses).ok().map(|losses| walk.end(walker, losses, visit)))
+    }
+
+    /// The losses that lie where nothing is read for states.
+    fn losses_between(&self, cover: &Cover) -> Result<Vec<LossAt>, DamagedFields> {
+        let Some(all) = Walk::new(self.of, self.window).known_losses()? else {
+            return Ok(cover.parts.iter().flat_map(|part| &part.losses).copied().collect());
+        };
+        let from = cover.records_to.unwrap_or(i64::MIN);
+        let losses = all.list().iter().map(|loss| loss.all);
+        Ok(losses.filter(|loss| (from..cover.records_from).contains(&loss.from)).collect())
     }
 
     /// What lies between the records at the window's ends. Whether all of it could be shown.
@@ -122,12 +152,13 @@ impl Walk<'_> {
         &self,
         few: &Few,
         (cover, streams): (&Cover, &[bool]),
+        losses: Vec<LossAt>,
         visit: &mut impl Gather,
         stop: &Stop,
     ) -> Result<bool, Error> {
         let from = cover.records_to.map(i128::from);
         let range = Range { from_ns: from, to_ns: Some(cover.records_from.into()) };
-        let mut losses = cover.parts.iter().flat_map(|part| &part.losses).copied().peekable();
+        let mut losses = losses.into_iter().peekable();
         let is_shown = self.show(few, (range, streams), &mut losses, visit, stop)?;
         losses.for_each(|loss| visit.loss(&loss));
         Ok(is_shown)

@@ -122,7 +122,7 @@ impl Derive for Latencies<'_> {
     }
 
     fn loss(&mut self, loss: &LossAt) {
-        self.latency.lost_of_programs(loss.to);
+        self.latency.lose(loss.from, loss.to);
     }
 
     fn flush(&mut self, out: &mut Out<'_>, state: &State) {

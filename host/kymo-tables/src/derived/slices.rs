@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table `slices`: what has a begin and an end, of threads and of CPUs.
 
-use kymo_analyze::{CallSpan, Doubt, Interrupt, InterruptSpan, Off, OffSpan, Sample, Sink, State, Thread, Threads};
+use kymo_analyze::{
+    CallSpan, Doubt, Interrupt, InterruptSpan, LostUntil, Off, OffSpan, Sample, Sink, State, Thread, Threads,
+};
 use kymo_feed::{LossAt, Seen};
-use kymo_query::{LostUntil, Spans};
+use kymo_query::Spans;
 
 use super::slice::Slice;
 use super::{Derive, Needs, Out, RowPlace, doubt, name, ns, tid_of, walk};
@@ -130,7 +132,7 @@ impl<'g> Slices<'g> {
     }
 
     fn lost(&mut self, loss: &LossAt) {
-        self.lost.lose(loss);
+        self.lost.lose(loss.from, loss.to);
         self.functions.lost(loss.to);
     }
 }

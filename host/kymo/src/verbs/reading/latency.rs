@@ -56,7 +56,7 @@ impl Visit for LatencyPass<'_> {
     }
 
     fn loss(&mut self, loss: &LossAt) {
-        self.latency.lost_of_programs(loss.to);
+        self.latency.lose(loss.from, loss.to);
     }
 }
 

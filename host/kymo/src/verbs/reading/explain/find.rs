@@ -297,7 +297,7 @@ impl Visit for QuestionSearch<'_> {
     }
 
     fn loss(&mut self, loss: &LossAt) {
-        self.latency.lost_of_programs(loss.to);
+        self.latency.lose(loss.from, loss.to);
     }
 }
 

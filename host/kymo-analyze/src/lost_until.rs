@@ -3,11 +3,9 @@
 
 use std::collections::VecDeque;
 
-use kymo_feed::LossAt;
-
 /// Losses that begin before a time. One that begins at the same time as a record comes behind it, in whatever order
 /// their streams are read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LostUntil {
     until: i64,
     /// In the order of time.
@@ -21,9 +19,9 @@ impl Default for LostUntil {
 }
 
 impl LostUntil {
-    /// Records are missing.
-    pub fn lose(&mut self, loss: &LossAt) {
-        self.coming.push_back((loss.from, loss.to));
+    /// Records are missing from a time to another one, ns.
+    pub fn lose(&mut self, from: i64, to: i64) {
+        self.coming.push_back((from, to));
     }
 
     /// Before this time records are missing, as is known at the time of a record; ns.
@@ -44,8 +42,7 @@ mod tests {
     fn a_loss_counts_from_behind_its_begin_on() {
         let mut lost = LostUntil::default();
         assert_eq!(lost.at(0), i64::MIN);
-        let at = |from, to| LossAt { from, to, ..LossAt::default() };
-        [at(5, 20), at(7, 9)].iter().for_each(|loss| lost.lose(loss));
+        [(5, 20), (7, 9)].into_iter().for_each(|(from, to)| lost.lose(from, to));
         assert_eq!([5, 6, 7, 8, 30].map(|time| lost.at(time)), [i64::MIN, 20, 20, 20, 20]);
     }
 }
