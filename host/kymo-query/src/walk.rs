@@ -7,7 +7,7 @@ mod few;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kymo_analyze::State;
-use kymo_ctf::read::{Loss, Reader, Record};
+use kymo_ctf::read::{Loss, Range, Reader, Record};
 use kymo_feed::{Choose, LossAt, Visit, Walker};
 use kymo_index::{Cover, DamagedSums, Gallery, PartSums, PicturePlace, Stretch, range};
 
@@ -433,4 +433,11 @@ fn ends(of: &Opened, window: Window) -> (Option<i64>, Option<i64>) {
 pub fn reader(of: &Opened, window: Window) -> Reader<'_> {
     let (from, to) = ends(of, window);
     range::reader(&of.traces, &of.indexes, from.map(i128::from), to.map(i128::from))
+}
+
+/// The same of some streams, with an index of them. `None`: their places are not where they were.
+pub fn reader_of<'o>(of: &'o Opened, window: Window, is_read: &[bool]) -> Option<Reader<'o>> {
+    let (from, to) = ends(of, window);
+    let range = Range { from_ns: from.map(i128::from), to_ns: to.map(i128::from) };
+    Reader::between(&of.traces, range, &of.indexes.starts_of(&of.traces, range.from_ns, is_read))
 }

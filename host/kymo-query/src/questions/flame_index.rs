@@ -18,8 +18,10 @@ use crate::opened::Opened;
 use crate::pixels::Pixels;
 use crate::walk::{Stop, Walk};
 
-/// Parts that are read at most: with more of them, all records of the window are as soon read.
-const READ_MAX: usize = 16;
+/// Of so many parts of the lowest level one is read at most: with more of them, all records are as soon read.
+const READ_SHARE: usize = 4;
+/// So many may be read of any window.
+const READ_MIN: usize = 16;
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or has too little.
 pub(super) fn indexed(
@@ -70,7 +72,7 @@ fn sum(
     }
     stretches.extend(spans.flames(first..around.parts.end));
     let is_read = |stretch: &&SpanStretch<_>| matches!(stretch, SpanStretch::Records(_));
-    if stretches.iter().filter(is_read).count() > READ_MAX {
+    if stretches.iter().filter(is_read).count() > READ_MIN.max(around.parts.len() / READ_SHARE) {
         return Ok(Ok(false));
     }
     let mut known = Known { frames, unended: &unended };

@@ -2,8 +2,10 @@
 //! Records and losses over time [spec/view.md 4.3]: of zoomed-out windows from the summaries of the index, else from
 //! the records.
 
+use std::thread;
+
 use kymo_analyze::{Sink, State};
-use kymo_ctf::read::{Clock, Item, Passed, Trace};
+use kymo_ctf::read::{Clock, Item, Passed, Reader, Trace};
 use kymo_feed::{LossAt, Missing, Seen, Visit, clamp};
 
 use super::begun::begin;
@@ -13,7 +15,7 @@ use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
 use crate::record_columns::RecordColumns;
-use crate::walk::{Gather, LossLog, Stop, Walk, reader};
+use crate::walk::{Gather, LossLog, Stop, Walk, reader, reader_of};
 
 /// One bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,18 +182,63 @@ fn count_times(of: &Opened, pixels: Pixels, stop: &Stop) -> Result<Option<(Count
         _ => None,
     };
     let Some(clocks) = of.traces.iter().map(clock).collect::<Option<Vec<Clock>>>() else { return Ok(None) };
-    let (mut counted, mut losses, mut passed) = (CountedBins::new(pixels), LossLog::default(), 0u32);
-    let mut reader = reader(of, pixels.window());
+    let known = Walk::new(of, pixels.window()).in_pixels(pixels).known_losses().ok().flatten();
+    if let Some((losses, clock)) = known.zip(clocks.first()) {
+        if let Some(counted) = count_apart(of, pixels, clock, stop)? {
+            return Ok(Some((counted, losses)));
+        }
+    }
+    let (mut counted, mut losses) = (CountedBins::new(pixels), LossLog::default());
+    let mut take = |loss: &LossAt| losses.take(loss, Some(&pixels));
+    count(reader(of, pixels.window()), &clocks, &mut counted, &mut take, stop)?;
+    Ok(Some((counted, losses)))
+}
+
+/// Counts what a reader has.
+fn count(
+    mut reader: Reader<'_>,
+    clocks: &[Clock],
+    counted: &mut CountedBins,
+    lose: &mut impl FnMut(&LossAt),
+    stop: &Stop,
+) -> Result<(), Error> {
+    let mut passed = 0u32;
     while let Some(next) = reader.pass() {
         stop.check_some(&mut passed)?;
         match next {
             Passed::Record { trace, cycles, .. } => counted.add(clamp(clocks[trace].nanoseconds(cycles))),
             Passed::Loss { .. } => {
                 if let Some(Item::Loss(loss)) = reader.current() {
-                    losses.take(&LossAt::of(&loss), Some(&pixels));
+                    lose(&LossAt::of(&loss));
                 }
             }
         }
     }
-    Ok(Some((counted, losses)))
+    Ok(())
+}
+
+/// Counts the streams of one trace, whose losses are known, on all CPUs: their order does not matter. `None` where the
+/// index does not say where to begin.
+fn count_apart(of: &Opened, pixels: Pixels, clock: &Clock, stop: &Stop) -> Result<Option<CountedBins>, Error> {
+    let streams = of.traces.iter().map(|trace| trace.streams().count()).sum();
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(streams);
+    let count_some = |worker: usize| -> Result<Option<CountedBins>, Error> {
+        let is_read: Vec<bool> = (0..streams).map(|stream| stream % workers == worker).collect();
+        let Some(reader) = reader_of(of, pixels.window(), &is_read) else { return Ok(None) };
+        let mut counted = CountedBins::new(pixels);
+        count(reader, std::slice::from_ref(clock), &mut counted, &mut |_| {}, stop)?;
+        Ok(Some(counted))
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|worker| scope.spawn(move || count_some(worker))).collect();
+        let mut all: Option<CountedBins> = count_some(0)?;
+        for other in others {
+            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            all = all.zip(other).map(|(mut all, other)| {
+                all.records.iter_mut().zip(other.records).for_each(|(sum, own)| *sum += own);
+                all
+            });
+        }
+        Ok(all)
+    })
 }
