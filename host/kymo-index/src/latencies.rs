@@ -4,7 +4,6 @@
 use crate::latency_head::LatencyPlace;
 use crate::latency_maker::LATENCY_FAN_OUT;
 use crate::latency_part::LatencyPart;
-use crate::measuring::UNIT;
 use crate::pictures::Gallery;
 use crate::pyramid::{DamagedSums, Pyramid};
 use crate::units::{UnitContent, UnitLevels, UnitPart};
@@ -14,7 +13,7 @@ pub type LatencyStretch = UnitPart<LatencyPlace>;
 
 impl Pyramid {
     fn latency_levels(&self) -> UnitLevels<'_, LatencyPlace> {
-        UnitLevels { levels: &self.latencies.0, unit: UNIT, fan_out: LATENCY_FAN_OUT }
+        UnitLevels { levels: &self.latencies.0, fan_out: LATENCY_FAN_OUT }
     }
 
     /// Latencies of a window [from, to), with columns of 2 to the power of `shift` ns at most. `is_from_begin`: the

@@ -12,7 +12,7 @@ pub(crate) const LATENCY_FAN_OUT: usize = 4;
 /// Columns of a part at least, where it is as long: at most twice as many, and one more.
 const COLUMNS_MIN: u64 = 32;
 /// Of parts of the lowest level so many samples are written of each series.
-const LOWEST_LONGEST: usize = 64;
+const LOWEST_LONGEST: usize = 32;
 /// Columns that cells lie apart at most in one part; more are none that a trace has whose times follow each other.
 const COLUMNS_MAX: u64 = 1 << 20;
 /// Columns of a series that are counted in a table.

@@ -10,15 +10,10 @@ use crate::latency_part::LISTED_MAX;
 use crate::samples_taken::SamplesTaken;
 use crate::worker::Worker;
 
-/// Parts between two checkpoints that are one part of the lowest level.
-pub(crate) const UNIT: usize = 4;
-
 /// Takes samples, and hands on those of each part.
 pub(crate) struct Measuring {
     sampler: Sampler,
     ended: SamplesTaken,
-    /// Between two checkpoints.
-    parts: usize,
     maker: Worker<EndedSamples, MadeLatencies>,
 }
 
@@ -30,7 +25,7 @@ impl Measuring {
             EndedSamples::default()
         })?;
         let kinds: Vec<What> = What::ALL.iter().map(|(what, _)| *what).collect();
-        Ok(Measuring { sampler: Sampler::new(&kinds), ended: SamplesTaken::new(recorders), parts: 0, maker })
+        Ok(Measuring { sampler: Sampler::new(&kinds), ended: SamplesTaken::new(recorders), maker })
     }
 
     /// An item begins at that time, and comes next.
@@ -84,11 +79,8 @@ impl Measuring {
 
     /// A part between two checkpoints is over.
     pub fn end_part(&mut self) {
-        self.parts += 1;
-        if self.parts % UNIT == 0 {
-            let part = self.ended.take_part(|request| self.sampler.request(request));
-            self.maker.give(part);
-        }
+        let part = self.ended.take_part(|request| self.sampler.request(request));
+        self.maker.give(part);
     }
 
     /// What is made by now.

@@ -139,7 +139,7 @@ impl IndexedSpans {
 
     /// What a part is made of. `None`: what it is made of had too much.
     pub fn within(&self, of: &LatencyStretch) -> Option<UnitContent<LatencyPlace>> {
-        let levels = UnitLevels { levels: &self.head.latencies.0, unit: 1, fan_out: SPAN_FAN_OUT };
+        let levels = UnitLevels { levels: &self.head.latencies.0, fan_out: SPAN_FAN_OUT };
         levels.parts_of(of).map_or_else(
             || {
                 let (from, to) = self.times(of.id().1);

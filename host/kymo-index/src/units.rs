@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that are some between two checkpoints, or some of the level below [spec/index.md 5.3, 5.4]: which of them a
+//! Parts that lie between two checkpoints, or are some of the level below [spec/index.md 5.3, 5.4]: which of them a
 //! window is made of, and what they are made of themselves.
-
-use std::ops::Range;
 
 use crate::pictures::{Gallery, Stretch};
 use crate::pyramid::{DamagedSums, Pyramid};
@@ -36,8 +34,6 @@ pub enum UnitContent<P> {
 pub(crate) struct UnitLevels<'a, P> {
     /// By level; `None` where there was too much.
     pub levels: &'a [Vec<Option<P>>],
-    /// Parts between two checkpoints that are one of the lowest level.
-    pub unit: usize,
     /// Parts of a level that are one of the next.
     pub fan_out: usize,
 }
@@ -67,7 +63,7 @@ impl<P: Copy> UnitLevels<'_, P> {
 
     /// The longest part that begins there and ends in time, of those that fit, and how many of the finest level it is.
     fn longest(&self, (at, end): (usize, usize), fits: &impl Fn(&P) -> bool) -> Option<(UnitPart<P>, usize)> {
-        let (mut found, mut count) = (None, self.unit);
+        let (mut found, mut count) = (None, 1usize);
         for level in 0..self.levels.len() {
             if at % count != 0 || at + count > end {
                 break;
@@ -90,8 +86,7 @@ impl Pyramid {
         is_from_begin: bool,
         fits: impl Fn(&P) -> bool,
     ) -> Result<Option<Gallery<UnitPart<P>>>, DamagedSums> {
-        let whole = self.range(window, is_from_begin).and_then(|range| self.unit_range(range, of.unit));
-        let Some(range) = whole else { return Ok(None) };
+        let Some(range) = self.range(window, is_from_begin) else { return Ok(None) };
         let (mut stretches, mut at, mut has_part) = (Vec::new(), range.start, false);
         while at < range.end {
             if let Some((part, count)) = of.longest((at, range.end), &fits) {
@@ -101,9 +96,9 @@ impl Pyramid {
             }
             // Records are chosen by time: it must divide them from the parts around.
             let begin = at;
-            at += of.unit;
+            at += 1;
             while at < range.end && (!self.divides(at) || of.longest((at, range.end), &fits).is_none()) {
-                at += of.unit;
+                at += 1;
             }
             if !self.divides(begin) {
                 return Ok(None);
@@ -121,21 +116,13 @@ impl Pyramid {
         self.head.after.get(boundary).copied().ok_or(DamagedSums)
     }
 
-    /// The part of a range that parts of the lowest level fill.
-    fn unit_range(&self, range: Range<usize>, unit: usize) -> Option<Range<usize>> {
-        let is_end = |boundary: &usize| boundary % unit == 0 && self.divides(*boundary);
-        let first = range.clone().find(is_end)?;
-        let last = (first + 1..=range.end).rev().find(is_end)?;
-        Some(first..last)
-    }
-
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of
     /// had too much.
     pub(crate) fn unit_content<P: Copy>(&self, levels: UnitLevels<'_, P>, of: &UnitPart<P>) -> Option<UnitContent<P>> {
         if let Some(parts) = levels.parts_of(of) {
             return parts.map(UnitContent::Parts);
         }
-        let (begin, end) = (of.at * levels.unit, (of.at + 1) * levels.unit);
+        let (begin, end) = (of.at, of.at + 1);
         if !self.divides(begin) || !self.divides(end) {
             return None;
         }

@@ -13,7 +13,7 @@ pub type WakeStretch = UnitPart<Piece>;
 
 impl Pyramid {
     fn wake_levels(&self) -> UnitLevels<'_, Piece> {
-        UnitLevels { levels: &self.wakes.0, unit: 1, fan_out: WAKE_FAN_OUT }
+        UnitLevels { levels: &self.wakes.0, fan_out: WAKE_FAN_OUT }
     }
 
     /// Wake-ups of a window [from, to). `is_from_begin`: the window has all that is before its end. `Ok(None)`: there

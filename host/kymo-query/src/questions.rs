@@ -8,6 +8,7 @@ mod begun;
 mod cpus;
 mod critical;
 mod deeper;
+mod density;
 mod explain;
 mod flame;
 mod flame_frames;

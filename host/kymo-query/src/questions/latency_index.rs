@@ -144,9 +144,7 @@ impl LatencyPass<'_> {
             self.points.samples = self.points.samples.saturating_add(of.sums.count());
             if let Some(bins) = &self.bins {
                 for cell in &of.cells {
-                    let place = (what, bins.of(cell.column << shift), cell.cell);
-                    let count = self.density.entry(place).or_default();
-                    *count = count.saturating_add(cell.count);
+                    self.density.add(what, bins.of(cell.column << shift), cell.cell, cell.count);
                 }
             }
             of.longest.iter().for_each(|sample| self.points.offer(key, *sample));

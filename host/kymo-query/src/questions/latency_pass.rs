@@ -5,7 +5,6 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use kymo_analyze::hash::Map;
 use kymo_analyze::{
     By, CallSpan, CpuSpan, Event, Head, InterruptSpan, Key, Latency, OffSpan, Options, Sample, Sink, State, Thread,
     ThreadSpan, Threads, Unmatched, What,
@@ -13,6 +12,7 @@ use kymo_analyze::{
 use kymo_feed::{DEVICES, LossAt, Seen, Visit, device_of, recorders};
 use kymo_index::{Pyramid, Rank, cell_of};
 
+use super::density::Density;
 use super::latency_cut::CutSeries;
 use super::only::Only;
 use crate::error::Error;
@@ -46,8 +46,7 @@ pub(super) struct LatencyPass<'v> {
     pub latency: Latency,
     pub spans: Spans<'v>,
     pub(super) bins: Option<Pixels>,
-    /// By kind, bin, and cell.
-    pub(super) density: Map<(What, u32, u16), u64>,
+    pub(super) density: Density,
     pub(super) points: Points,
     pub(super) people: People,
     /// Priorities are no key: those of users' spans are what is told of their threads.
@@ -144,7 +143,7 @@ impl<'o> LatencyPass<'o> {
             latency,
             spans: Spans::new(&asked.spans, &of.traces, &of.classes.vocabulary)?,
             bins: asked.bins,
-            density: Map::default(),
+            density: Density::default(),
             points: Points::new(asked),
             people: People::default(),
             has_people: !asked.by.prio,
@@ -176,8 +175,7 @@ impl<'o> LatencyPass<'o> {
                 continue;
             }
             if let Some(bins) = &self.bins {
-                let place = (key.what, bins.of(sample.to), cell_of(sample.value_ns));
-                *self.density.entry(place).or_default() += 1;
+                self.density.add(key.what, bins.of(sample.to), cell_of(sample.value_ns), 1);
             }
             self.points.take(key, sample);
         }

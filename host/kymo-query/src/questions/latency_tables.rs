@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use kymo_analyze::hash::Map;
-use kymo_analyze::{Key, Latency, Sample, Series, What};
+use kymo_analyze::{Key, Latency, Sample, Series};
 use kymo_index::cell_range;
 
 use super::begun::doubt_bits;
+use super::density::Density;
 use super::latency_pass::LatencyPass;
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
@@ -66,16 +66,15 @@ pub(super) fn histogram_table(series: &[(&Key, &Series)]) -> Table {
         .column("count", buckets.iter().map(|(_, bucket)| bucket.count))
 }
 
-pub(super) fn density_table(answer: &mut Answer, density: &Map<(What, u32, u16), u64>) -> Table {
-    let mut cells: Vec<_> = density.iter().map(|(place, count)| (*place, *count)).collect();
-    cells.sort_unstable();
-    let kinds: Vec<_> = cells.iter().map(|((what, ..), _)| answer.texts.text(what.name())).collect();
+pub(super) fn density_table(answer: &mut Answer, density: &Density) -> Table {
+    let cells: Vec<_> = density.cells().collect();
+    let kinds: Vec<_> = cells.iter().map(|(what, ..)| answer.texts.text(what.name())).collect();
     Table::new("density")
         .column("what", kinds)
-        .column("bin", cells.iter().map(|((_, bin, _), _)| *bin))
-        .column("low_ns", cells.iter().map(|((.., cell), _)| cell_range(*cell).0))
-        .column("high_ns", cells.iter().map(|((.., cell), _)| cell_range(*cell).1))
-        .column("count", cells.iter().map(|(_, count)| *count))
+        .column("bin", cells.iter().map(|(_, bin, ..)| *bin))
+        .column("low_ns", cells.iter().map(|(_, _, cell, _)| cell_range(*cell).0))
+        .column("high_ns", cells.iter().map(|(_, _, cell, _)| cell_range(*cell).1))
+        .column("count", cells.iter().map(|(.., count)| *count))
 }
 
 pub(super) fn point_table(answer: &mut Answer, pass: &LatencyPass<'_>, series: &[(&Key, &Series)]) -> Table {
