@@ -154,10 +154,13 @@ fn pixels_are_the_states_of_all_records() {
     let mut random = Random::new("truth", 11);
     for lossy in [0, 4] {
         let dir = tempfile::tempdir().unwrap();
-        let plan = Plan { seed: random.word(), records: 1500, lossy, ..Plan::default() };
+        let plan = Plan { seed: random.word(), records: 1500, lossy, faults: 12, ..Plan::default() };
         write(dir.path(), &plan).unwrap();
         let traces = || vec![Trace::open(dir.path()).unwrap().value];
         let truth = truth_of(&traces());
+        let has = |state: usize| truth.threads.values().flatten().any(|span| span.2 == state && span.1 > span.0);
+        let missing: Vec<usize> = [1, 2, 3, 5, 6, 7, 11].into_iter().filter(|state| !has(*state)).collect();
+        assert!(missing.is_empty(), "no thread is in the states {missing:?}");
         let without = Opened::new(traces(), Indexes::default(), String::new(), Vec::new());
         compare(&without, &truth, &mut random, 12);
         let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };
