@@ -118,7 +118,7 @@ await step('threads: a tree with its root first', async () => {
   threads = tree.entries.slice(1).map((entry) => ({ id: entry.id, tid: Number(entry.labels[1]) })).slice(0, 40);
 });
 
-const KEYS = ['Unknown', 'Running', 'Preempted', 'Woken', 'Gave way', 'Lock', 'Uninterruptible', 'Waiting', 'Sleeping', 'Stopped', null];
+const KEYS = ['Unknown', 'Running', 'Preempted', 'Woken', 'Gave way', 'Lock', 'Uninterruptible', 'Waiting', 'Sleeping', 'Stopped', null, 'Page fault'];
 
 /** States of a row: sorted, none over another, each with a style. */
 function inOrder(states) {

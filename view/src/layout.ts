@@ -55,7 +55,7 @@ export interface Row {
 
 /** Names of the states of threads, by number [spec/view.md 4.6]. */
 export const STATES = [
-  'unknown', 'running', 'preempted', 'woken', 'gave_way', 'lock', 'uninterruptible', 'waiting', 'sleeping', 'stopped', 'absent',
+  'unknown', 'running', 'preempted', 'woken', 'gave_way', 'lock', 'uninterruptible', 'waiting', 'sleeping', 'stopped', 'absent', 'page_fault',
 ] as const;
 export type State = (typeof STATES)[number];
 
@@ -75,15 +75,16 @@ export const STATE_LOOKS: Record<State, StateLook> = {
   woken: { h: 13, fill: 'wokfill', ink: 'onwok', look: 'outline', says: 'woken, waits for a CPU' },
   gave_way: { h: 13, fill: 'kern', ink: 'ink', says: 'gave way, can run' },
   lock: { h: 5, fill: 'lock', ink: 'ink', says: 'waits for a lock' },
-  uninterruptible: { h: 5, fill: 'io', ink: 'ink', says: 'blocked in the kernel: disk, page fault or kernel lock' },
+  uninterruptible: { h: 5, fill: 'io', ink: 'ink', says: 'blocked in the kernel: disk, kernel lock, or a page fault that no record tells of' },
   waiting: { h: 5, fill: 'wait', ink: 'ink', says: 'waits' },
   sleeping: { h: 1, fill: 'sleep', ink: 'ink2', says: 'sleeps' },
   stopped: { h: 5, fill: 'thr', ink: 'ink', look: 'stripes', says: 'stopped' },
   absent: { h: 0, fill: null, ink: 'ink2', says: 'does not exist' },
+  page_fault: { h: 5, fill: 'fault', ink: 'ink', says: 'blocked in a page fault' },
 };
 
 /** From the baseline up. */
-export const STACKED: readonly State[] = ['running', 'preempted', 'woken', 'gave_way', 'stopped', 'lock', 'uninterruptible', 'waiting'];
+export const STACKED: readonly State[] = ['running', 'preempted', 'woken', 'gave_way', 'stopped', 'lock', 'uninterruptible', 'page_fault', 'waiting'];
 
 export const CPU_ROW = 29;
 /** Below a CPU whose frequency is recorded. */

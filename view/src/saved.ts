@@ -47,7 +47,7 @@ export function finest<T extends Entry>(entries: readonly T[], from: number, to:
   return holds.reduce<T | null>((best, entry) => (!best || length(entry) < length(best) ? entry : best), null) ?? whole;
 }
 
-const WAITING = ['preempted_ns', 'woken_ns', 'gave_way_ns', 'lock_ns', 'uninterruptible_ns', 'waiting_ns', 'sleeping_ns', 'stopped_ns'];
+const WAITING = ['preempted_ns', 'woken_ns', 'gave_way_ns', 'lock_ns', 'uninterruptible_ns', 'page_fault_ns', 'waiting_ns', 'sleeping_ns', 'stopped_ns'];
 
 /** Rows of threads as a question asks for them: those that match, in their order. */
 export function threadOrder(threads: Table, by: string, match: string): number[] {

@@ -80,6 +80,7 @@ function because(spans: Table, i: number, state: State): string {
     case 'lock':
     case 'waiting':
     case 'uninterruptible':
+    case 'page_fault':
     case 'sleeping':
       return call ? `in ${call}` : '';
     default:

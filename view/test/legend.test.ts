@@ -5,13 +5,18 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { STATES } from '../src/layout.js';
+import { STACKED, STATES } from '../src/layout.js';
 import { LEGEND } from '../src/legend.js';
 
 const marks = LEGEND.map(({ mark }) => mark);
 
 test('every state of a thread has its mark, in the order of the states', () => {
   assert.deepEqual(marks.slice(0, STATES.length - 1), STATES.filter((state) => state !== 'absent'));
+});
+
+test('shares of a pixel are drawn of every state but those that leave it empty', () => {
+  const empty = ['unknown', 'sleeping', 'absent'];
+  assert.deepEqual([...STACKED].sort(), STATES.filter((state) => !empty.includes(state)).sort());
 });
 
 test('every fill and every look that the layout gives has a mark', () => {

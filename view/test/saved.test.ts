@@ -66,7 +66,7 @@ const THREADS = {
   running_ns: ['u64', [3, 1, 2]],
   wakeups: ['u32', [1, 1, 9]],
   process: ['i32', [6, 5, null]],
-  ...Object.fromEntries(['preempted', 'woken', 'gave_way', 'lock', 'uninterruptible', 'waiting', 'sleeping', 'stopped'].map((state, at) => [`${state}_ns`, ['u64', [at, 0, 100]]] as const)),
+  ...Object.fromEntries(['preempted', 'woken', 'gave_way', 'lock', 'uninterruptible', 'page_fault', 'waiting', 'sleeping', 'stopped'].map((state, at) => [`${state}_ns`, ['u64', [at, 0, 100]]] as const)),
 } as const;
 
 test('saved threads are in the order that is asked for', () => {

@@ -73,7 +73,7 @@ impl History {
             match span.doing {
                 Doing::Running { cpu } => self.running(span, cpu, &mut pieces),
                 Doing::Runnable { cpu, .. } => self.waiting(span, cpu, &mut pieces),
-                Doing::Blocked { state, call } => {
+                Doing::Blocked { state, call, .. } => {
                     let waker = match span.until {
                         Until::Woken(waker) => Some(waker),
                         _ => None,

@@ -32,6 +32,8 @@ pub enum Act {
         state: u8,
         /// The system call it is in.
         call: Option<CallId>,
+        /// It sleeps in a page fault.
+        in_fault: bool,
         /// Who ended that.
         waker: Option<Waker>,
     },
@@ -114,7 +116,9 @@ impl History {
                 Some(waker) if walk.stack.len() < DEPTH_MAX => walk.stack.push(Follow { tid: waker, low: begin }),
                 waker => {
                     let act = match span.doing {
-                        Doing::Blocked { state, call } => Act::Blocked { state, call, waker: waker_of(span) },
+                        Doing::Blocked { state, call, in_fault } => {
+                            Act::Blocked { state, call, in_fault, waker: waker_of(span) }
+                        }
                         _ => Act::Unknown,
                     };
                     walk.step(begin, tid, act, span.doubt | Doubt::CUT.when(waker.is_some()));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! States of threads as rows show them, and as sums over time are kept [spec/view.md 4.6, spec/index.md 5.1]: what
-//! a thread does, in eleven classes. Who changes them changes what indexes have: [`crate::STATE_VERSION`] rises.
+//! a thread does, in twelve classes. Who changes them changes what indexes have: [`crate::STATE_VERSION`] rises.
 
 use crate::{CallId, Doing, Ready, Vocabulary};
 
 /// Names of the states, by number.
-pub const STATES: [&str; 11] = [
+pub const STATES: [&str; 12] = [
     "unknown",
     "running",
     "preempted",
@@ -17,6 +17,7 @@ pub const STATES: [&str; 11] = [
     "sleeping",
     "stopped",
     "absent",
+    "page_fault",
 ];
 
 /// Not known.
@@ -41,6 +42,8 @@ pub const SLEEPING: u8 = 8;
 pub const STOPPED: u8 = 9;
 /// Not made yet, or ended.
 pub const ABSENT: u8 = 10;
+/// Blocked in a page fault that a record tells of.
+pub const PAGE_FAULT: u8 = 11;
 
 /// The system calls that decide what a blocked thread waits for.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +73,7 @@ impl Calls {
             Doing::Runnable { .. } => WOKEN,
             Doing::Blocked { state: b'T' | b't', .. } => STOPPED,
             Doing::Blocked { state: b'I', .. } => SLEEPING,
+            Doing::Blocked { in_fault: true, .. } => PAGE_FAULT,
             Doing::Blocked { call, .. } if call.is_some() && self.futex.contains(&call) => LOCK,
             Doing::Blocked { call, .. } if call.is_some() && self.sleep.contains(&call) => SLEEPING,
             Doing::Blocked { state: b'D', .. } => UNINTERRUPTIBLE,

@@ -74,6 +74,8 @@ pub enum Doing {
         state: u8,
         /// The system call it is in.
         call: Option<CallId>,
+        /// It went to sleep in a page fault that a record tells of.
+        in_fault: bool,
     },
     /// It has ended.
     Ended,

@@ -7,6 +7,7 @@
 mod apply;
 mod cpu;
 mod encode;
+mod fault;
 mod interrupt;
 mod machine;
 mod sched;

@@ -4,6 +4,7 @@
 mod cases;
 mod causes;
 mod common;
+mod faults;
 mod growth;
 mod identity;
 mod properties;

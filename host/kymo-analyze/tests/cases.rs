@@ -459,7 +459,10 @@ fn doing(doing: Doing, vocabulary: &Vocabulary) -> String {
         Doing::Runnable { why, cpu } => {
             format!("runnable on {}, {}", cpu.map_or("?".into(), |cpu| cpu.to_string()), ready(why))
         }
-        Doing::Blocked { state, call } => format!("{} {}", blocked(call, None, vocabulary), state as char),
+        Doing::Blocked { state, call, in_fault } => {
+            let fault = if in_fault { " in a page fault" } else { "" };
+            format!("{} {}{fault}", blocked(call, None, vocabulary), state as char)
+        }
         Doing::Ended => "ended".into(),
     }
 }

@@ -59,7 +59,7 @@ fn who_has_the_cpu_is_inferred_to_outrank_where_no_priority_is_known() {
 
 #[test]
 fn a_timer_that_is_due_while_its_thread_still_leaves_the_cpu_is_kept_by_nobody() {
-    let sleeps = Doing::Blocked { state: b'S', call: None };
+    let sleeps = Doing::Blocked { state: b'S', call: None, in_fault: false };
     let threads = [span(7, 0, 100_000, sleeps, Until::Woken(WAKER))];
     let cpus = [on_cpu(0, 30_000, Context::Thread(7)), on_cpu(30_000, 100_000, Context::Thread(5))];
     let expect = [(Cause::Switching, Ground::Seen, 30_000), (Cause::IrqsOff { by: 5 }, Ground::Inferred, 70_000)];
@@ -100,7 +100,7 @@ fn chain(count: i32) -> Evidence {
     let mut evidence = Evidence::new(0, 100_000, 10_000, Machine::default());
     for tid in 1..=count {
         let waker = Waker { cpu: 0, context: Context::Thread(tid + 1) };
-        let sleeps = Doing::Blocked { state: b'S', call: None };
+        let sleeps = Doing::Blocked { state: b'S', call: None, in_fault: false };
         evidence.thread(&span(tid, 0, 100_000, sleeps, Until::Woken(waker)), &of_prio(tid, 120));
     }
     evidence.thread(&span(count + 1, 0, 100_000, Doing::Running { cpu: 0 }, Until::Next), &of_prio(count + 1, 120));
@@ -132,7 +132,7 @@ fn a_path_of_too_many_steps_is_marked_as_cut() {
     let mut evidence = Evidence::new(0, 2 * STEPS + 2, 1 << 20, Machine::default());
     let waker = Waker { cpu: 0, context: Context::Thread(2) };
     evidence.thread(
-        &span(1, 0, 2 * STEPS + 2, Doing::Blocked { state: b'S', call: None }, Until::Woken(waker)),
+        &span(1, 0, 2 * STEPS + 2, Doing::Blocked { state: b'S', call: None, in_fault: false }, Until::Woken(waker)),
         &of_prio(1, 120),
     );
     // It runs and is preempted by turns.

@@ -11,6 +11,8 @@ use crate::picture::SHIFT_MAX;
 pub(crate) const LATENCY_FAN_OUT: usize = 4;
 /// Columns of a part at least, where it is as long: at most twice as many, and one more.
 const COLUMNS_MIN: u64 = 32;
+/// The same of the lowest level: most cells are there.
+const LOWEST_COLUMNS_MIN: u64 = 16;
 /// Of parts of the lowest level so many samples are written of each series.
 const LOWEST_LONGEST: usize = 32;
 /// Columns that cells lie apart at most in one part; more are none that a trace has whose times follow each other.
@@ -78,8 +80,8 @@ pub(crate) struct LatencyMaker {
 }
 
 /// The length of columns of a part.
-fn shift_of(from: i64, to: i64) -> u32 {
-    (to.abs_diff(from) / COLUMNS_MIN).max(1).ilog2().min(SHIFT_MAX)
+fn shift_of(from: i64, to: i64, columns_min: u64) -> u32 {
+    (to.abs_diff(from) / columns_min).max(1).ilog2().min(SHIFT_MAX)
 }
 
 impl LatencyMaker {
@@ -120,7 +122,7 @@ impl LatencyMaker {
             self.tokens[token.series as usize].push(*token);
         }
         let EndedSamples { to, lost_to, past, begun, ended: over, devices, longest, .. } = ended;
-        let shift = shift_of(from, to);
+        let shift = shift_of(from, to, LOWEST_COLUMNS_MIN);
         let mut part = LatencyPart { from, to, shift, lost_to, series: Vec::new(), past, begun, ended: over, devices };
         let mut by_series: Vec<Option<LongestOf>> = self.keys.iter().map(|_| None).collect();
         for of in longest {
@@ -195,5 +197,5 @@ impl LatencyMaker {
 fn merged(parts: &[LatencyPart]) -> Option<LatencyPart> {
     let (from, to) = (parts.first()?.from, parts.iter().map(|part| part.to).max()?);
     let longest = parts.iter().map(|part| part.shift).max()?;
-    LatencyPart::of(parts, shift_of(from, to).max(longest))
+    LatencyPart::of(parts, shift_of(from, to, COLUMNS_MIN).max(longest))
 }

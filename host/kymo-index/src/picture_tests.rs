@@ -25,7 +25,7 @@ fn picture(random: &mut Random, base: i64, shift: u32, ends: &mut [i64; 3]) -> P
             let doing = match random.below(4u32) {
                 0 => Doing::Running { cpu },
                 1 => Doing::Runnable { why: Ready::Preempted { by: 7 }, cpu: Some(cpu) },
-                2 => Doing::Blocked { state: b'S', call: Some(CallId(3)) },
+                2 => Doing::Blocked { state: b'S', call: Some(CallId(3)), in_fault: random.below(2u8) == 0 },
                 _ => Doing::Unknown,
             };
             part.thread(tid).row.stretch(shift, &Long { from, to, what: doing, doubt, is_late }, &calls);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// States by number [spec/view.md 4.4, 4.6].
 const CPU_STATES: [&str; 3] = ["unknown", "idle", "thread"];
-const THREAD_STATES: [&str; 11] = [
+const THREAD_STATES: [&str; 12] = [
     "unknown",
     "running",
     "preempted",
@@ -29,6 +29,7 @@ const THREAD_STATES: [&str; 11] = [
     "sleeping",
     "stopped",
     "absent",
+    "page_fault",
 ];
 /// Pixels of a window, and rows of which each window has some.
 const PIXELS: i64 = 1000;
@@ -121,6 +122,7 @@ impl Sink for Truth {
             Doing::Runnable { why: Ready::Preempted { .. }, .. } => 2,
             Doing::Runnable { why: Ready::GaveWay { .. }, .. } => 4,
             Doing::Runnable { .. } => 3,
+            Doing::Blocked { in_fault: true, .. } => 11,
             Doing::Blocked { call, .. } if call.is_some() && call == self.futex => 5,
             Doing::Blocked { state: b'D', .. } => 6,
             Doing::Blocked { .. } => 7,

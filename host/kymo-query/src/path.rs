@@ -43,7 +43,11 @@ impl PathNames<'_> {
                 };
                 format!("waits for cpu{on}, {why}")
             }
-            Act::Blocked { state, call, waker } => self.blocked(state, call, waker),
+            Act::Blocked { in_fault: true, waker, .. } => {
+                let by = waker.map_or(String::new(), |by| format!(", woken by {}", self.waker(&by)));
+                format!("blocked in a page fault{by}")
+            }
+            Act::Blocked { state, call, waker, .. } => self.blocked(state, call, waker),
             Act::Unknown => "not known".to_owned(),
         }
     }

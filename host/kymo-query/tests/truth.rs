@@ -44,6 +44,7 @@ impl Sink for Truth {
             Doing::Runnable { why: Ready::Preempted { .. }, .. } => 2,
             Doing::Runnable { why: Ready::Woken(_) | Ready::New(_), .. } => 3,
             Doing::Runnable { .. } => 4,
+            Doing::Blocked { in_fault: true, .. } => 11,
             Doing::Blocked { call, .. } if call.is_some() && call == self.futex => 5,
             Doing::Blocked { state: b'D', .. } => 6,
             Doing::Blocked { .. } => 7,
@@ -55,7 +56,7 @@ impl Sink for Truth {
 
 /// Shares of a stretch by state; what no span covers is of state 0.
 fn shares(spans: &[(i64, i64, usize)], from: i64, to: i64) -> Vec<f32> {
-    let mut ns = [0u64; 11];
+    let mut ns = [0u64; 12];
     for (begin, end, state) in spans {
         let (begin, end) = ((*begin).max(from), (*end).min(to));
         if begin < end {
@@ -95,7 +96,7 @@ impl Picture {
             return Some(mixed.clone());
         }
         let whole = self.spans.iter().find(|(key, begin, end, _)| *key == row && *begin <= from && to <= *end)?;
-        Some((0..11).map(|state| if state == whole.3 { 1.0 } else { 0.0 }).collect())
+        Some((0..12).map(|state| if state == whole.3 { 1.0 } else { 0.0 }).collect())
     }
 }
 
@@ -136,7 +137,7 @@ fn compare(of: &Opened, truth: &Truth, random: &mut Random, windows: u32) {
         let tids: Vec<String> = truth.threads.keys().map(ToString::to_string).collect();
         let answer = ask(of, "states", &format!("{query}&tids={}", tids.join(",")));
         let threads = picture(&answer, "tid", &[]);
-        check(&threads, &truth.threads.iter().map(|(tid, spans)| (i64::from(*tid), spans)).collect(), 11);
+        check(&threads, &truth.threads.iter().map(|(tid, spans)| (i64::from(*tid), spans)).collect(), 12);
     }
 }
 
@@ -153,10 +154,13 @@ fn pixels_are_the_states_of_all_records() {
     let mut random = Random::new("truth", 11);
     for lossy in [0, 4] {
         let dir = tempfile::tempdir().unwrap();
-        let plan = Plan { seed: random.word(), records: 1500, lossy, ..Plan::default() };
+        let plan = Plan { seed: random.word(), records: 1500, lossy, faults: 12, ..Plan::default() };
         write(dir.path(), &plan).unwrap();
         let traces = || vec![Trace::open(dir.path()).unwrap().value];
         let truth = truth_of(&traces());
+        let has = |state: usize| truth.threads.values().flatten().any(|span| span.2 == state && span.1 > span.0);
+        let missing: Vec<usize> = [1, 2, 3, 5, 6, 7, 11].into_iter().filter(|state| !has(*state)).collect();
+        assert!(missing.is_empty(), "no thread is in the states {missing:?}");
         let without = Opened::new(traces(), Indexes::default(), String::new(), Vec::new());
         compare(&without, &truth, &mut random, 12);
         let named = Named { dir: dir.path().to_owned(), parts: vec![dir.path().to_owned()] };

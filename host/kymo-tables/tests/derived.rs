@@ -51,7 +51,7 @@ fn thread_states_are_the_times_of_the_question_threads() {
         let found = sums(&all(&source, "thread_state"), &["tid", "state"], "duration_ns");
         let answer = ask(&of, "threads", "limit=1000");
         let mut compared = 0;
-        for state in ["running", "preempted", "woken", "lock", "waiting", "uninterruptible"] {
+        for state in ["running", "preempted", "woken", "lock", "waiting", "uninterruptible", "page_fault"] {
             for row in common::rows(&answer, "threads", &["tid", &format!("{state}_ns")]) {
                 let found = found.get(&format!("{} \"{state}\"", row[0])).copied().unwrap_or(0);
                 // A question's window ends 1 ns behind the last record: what is open then is so much longer.

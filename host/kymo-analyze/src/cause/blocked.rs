@@ -41,7 +41,7 @@ impl Walk<'_> {
         match (state, asked, waker_tid) {
             (b'T' | b't', ..) => self.stopped(state == b't', waker_tid, from, to),
             (b'D', ..) if in_sample() => self.put(Cause::Fault, Ground::Seen, from, to),
-            _ if self.of.slept_in_fault(tid, from) => self.put(Cause::Fault, Ground::Seen, from, to),
+            _ if self.of.sleeps_in_fault(tid, from) => self.put(Cause::Fault, Ground::Seen, from, to),
             (_, Asked::Lock, Some(_)) => self.chain(true, plain, from, to),
             (_, Asked::Woken, Some(_)) => self.chain(false, plain, from, to),
             (_, Asked::Timer, _) => self.before_timer(self.cpu_at(from), from, to),
@@ -142,7 +142,7 @@ impl Walk<'_> {
         let span = self.of.history.of_thread(tid, at, at.saturating_add(1)).next()?;
         match span.doing {
             Doing::Blocked { state: state @ (b'T' | b't'), .. } => Some(WaitsFor::Stop { tid, traced: state == b't' }),
-            Doing::Blocked { .. } if self.of.slept_in_fault(tid, span.from) => Some(WaitsFor::Fault),
+            Doing::Blocked { in_fault: true, .. } => Some(WaitsFor::Fault),
             _ => None,
         }
     }
@@ -169,7 +169,7 @@ impl Walk<'_> {
                 let (by, ground) = self.of.stopper(tid, from, (state == b't', None));
                 return self.put(Cause::Stopped { by, traced: state == b't' }, ground, from, to);
             }
-            Piece::Blocked { .. } if self.of.slept_in_fault(tid, from) => Cause::Fault,
+            Piece::Blocked { .. } if self.of.sleeps_in_fault(tid, from) => Cause::Fault,
             Piece::Blocked { call, .. } if is_lock => Cause::LockOwnerSleeps { owner: tid, call },
             Piece::Blocked { call, .. } => Cause::WakerSleeps { tid, call },
             Piece::Unknown => Cause::Remainder,

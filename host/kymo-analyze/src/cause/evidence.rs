@@ -4,7 +4,7 @@
 use crate::cause::limit::Group;
 use crate::cause::stall::Times;
 use crate::doubt::Doubt;
-use crate::event::{CallId, Event, Interrupt, Leaves, Off, Wake};
+use crate::event::{CallId, Event, Interrupt, Off, Wake};
 use crate::hash::Map;
 use crate::history::History;
 use crate::name::Name;
@@ -84,10 +84,6 @@ pub struct Evidence {
     to: i64,
     /// Page faults, and their addresses.
     faults: Told<u64>,
-    /// The last thing that a thread began by itself is a page fault.
-    in_fault: Map<i32, ()>,
-    /// When threads went to sleep in a page fault.
-    slept_in_fault: Told<()>,
     /// Frequencies: time, CPU, kHz.
     frequencies: Vec<(i64, u32, u32)>,
     /// CPUs that changed their own frequency.
@@ -142,8 +138,6 @@ impl Evidence {
             from,
             to,
             faults: Told::default(),
-            in_fault: Map::default(),
-            slept_in_fault: Told::default(),
             frequencies: Vec::new(),
             changes: Vec::new(),
             offs: Map::default(),
@@ -269,9 +263,10 @@ impl Evidence {
         within(all, from, to).iter().copied()
     }
 
-    /// Whether a thread that went to sleep at that time did so in a page fault.
-    pub(super) fn slept_in_fault(&self, tid: i32, at: i64) -> bool {
-        self.slept_in_fault.get(&tid).is_some_and(|told| told.binary_search_by_key(&at, |(time, ())| *time).is_ok())
+    /// Whether a thread that sleeps at a time went to sleep in a page fault: what the state has found.
+    pub(super) fn sleeps_in_fault(&self, tid: i32, at: i64) -> bool {
+        let span = self.history.of_thread(tid, at, at.saturating_add(1)).next();
+        span.is_some_and(|span| matches!(span.doing, Doing::Blocked { in_fault: true, .. }))
     }
 
     /// When a thread was put to a queue within [from, to].
@@ -405,7 +400,6 @@ impl Evidence {
     /// What a thread does by itself: faults and calls.
     fn began(&mut self, tid: i32, event: &Event, at: i64) {
         let Event::Fault { address, .. } = *event else {
-            self.in_fault.remove(&tid);
             self.locks(tid, event, at);
             if let Event::Call { call, args } = *event {
                 if Some(call) == self.futex && self.is_near(at) {
@@ -415,23 +409,18 @@ impl Evidence {
             return;
         };
         if self.is_near(at) {
-            self.in_fault.insert(tid, ());
             add(&mut self.faults, tid, at, address);
         }
     }
 
     fn switched(&mut self, cpu: Option<u32>, event: &Event, at: i64) {
-        let Event::Switch { prev, prev_prio, leaves, next, next_prio, .. } = *event else { return };
+        let Event::Switch { prev, prev_prio, next, next_prio, .. } = *event else { return };
         if next == 0 && (self.from..=self.to.saturating_add(IDLE_AFTER_NS)).contains(&at) {
             let told = cpu.map(|cpu| self.switched_to_idle.entry(cpu).or_default());
             told.into_iter().filter(|told| told.len() < KEPT_MAX).for_each(|told| told.push(at));
         }
         self.note_prio(prev, at, prev_prio);
         self.note_prio(next, at, next_prio);
-        self.in_fault.remove(&next);
-        if matches!(leaves, Leaves::Asleep(_)) && self.in_fault.remove(&prev).is_some() {
-            add(&mut self.slept_in_fault, prev, at, ());
-        }
     }
 
     fn woken(&mut self, head: &Head, event: &Event, state: &State) {

@@ -48,7 +48,8 @@ fn link(names: &StoryNames<'_>, step: &PathStep) -> Link {
             let on = cpu.map_or(String::new(), |cpu| format!(" {cpu}"));
             format!("waited for cpu{on}, {}", names.ready(why))
         }
-        Act::Blocked { state, call, waker } => format!("was {}", names.blocked(state, call, waker)),
+        Act::Blocked { in_fault: true, waker, .. } => format!("was {}", names.in_fault(waker)),
+        Act::Blocked { state, call, waker, .. } => format!("was {}", names.blocked(state, call, waker)),
         Act::Unknown => "did what the trace does not tell".to_owned(),
     };
     let text = format!("{} {act}", names.thread_at(step.tid, step.from));

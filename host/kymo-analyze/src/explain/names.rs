@@ -211,6 +211,12 @@ impl StoryNames<'_> {
         }
     }
 
+    /// `in a page fault, woken by irq 24 on cpu 1`.
+    pub fn in_fault(&self, waker: Option<Waker>) -> String {
+        let by = waker.map_or(String::new(), |by| format!(", woken by {}", self.waker(&by)));
+        format!("blocked in a page fault{by}")
+    }
+
     /// `blocked in futex, woken by owner[8] on cpu 1`.
     pub fn blocked(&self, state: u8, call: Option<CallId>, waker: Option<Waker>) -> String {
         let how = if state == b'D' { " uninterruptibly" } else { "" };

@@ -73,6 +73,7 @@ impl State {
             | Event::Exit { .. }
             | Event::Free { .. } => self.scheduled(cpu, event, at, sink),
             Event::Call { call, args } => self.call(cpu, head.tid, call, args, at),
+            Event::Fault { user, .. } => self.faulted(cpu, head.tid, user),
             Event::Return { call, value } => self.returned((cpu, head.tid), call, value, at, sink),
             _ => self.interrupted(cpu, event, at, sink),
         }

@@ -5,6 +5,7 @@
 //! the vocabulary, and not in it: a state is taken back with the vocabulary of the same classes.
 
 use super::cpu::{Cpu, DEPTH_MAX, Frame, Since};
+use super::fault::Fault;
 use super::machine::{CPUS_MAX, State};
 use super::thread::{Call, THREADS_MAX, Thread};
 use super::timers::Timers;
@@ -16,13 +17,15 @@ use crate::names::Vocabulary;
 use crate::span::{Context, Doing, Ready, Waker};
 
 /// Changes with the bytes, and with what a state does by a record: checkpoints of another version are of no use.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Bits of a thread's flags.
 const IS_FRESH: u8 = 1;
 const TOLD: u8 = 2;
 const IS_CREATED: u8 = 4;
-const FLAGS: u8 = IS_FRESH | TOLD | IS_CREATED;
+const FAULT_USER: u8 = 8;
+const FAULT_KERNEL: u8 = 16;
+const FLAGS: u8 = IS_FRESH | TOLD | IS_CREATED | FAULT_USER | FAULT_KERNEL;
 
 /// Puts what belongs to a state.
 struct Encoder {
@@ -235,8 +238,8 @@ impl Encoder {
                 self.ready(why);
                 self.put.option(cpu, |put, cpu| put.number(cpu.into()));
             }
-            Doing::Blocked { state, call } => {
-                self.put.0.extend([4, state]);
+            Doing::Blocked { state, call, in_fault } => {
+                self.put.0.extend([if in_fault { 6 } else { 4 }, state]);
                 self.put.option(call, |put, call| put.number(call.0.into()));
             }
             Doing::Ended => self.put.byte(5),
@@ -309,7 +312,13 @@ impl Encoder {
         }
         self.maybe_time(thread.due);
         self.frames(&thread.frames);
-        let flags = [(thread.is_fresh, IS_FRESH), (thread.told, TOLD), (thread.is_created, IS_CREATED)];
+        let flags = [
+            (thread.is_fresh, IS_FRESH),
+            (thread.told, TOLD),
+            (thread.is_created, IS_CREATED),
+            (thread.fault == Some(Fault::User), FAULT_USER),
+            (thread.fault == Some(Fault::Kernel), FAULT_KERNEL),
+        ];
         self.put.byte(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     }
 }
@@ -395,7 +404,11 @@ impl Decoder<'_> {
             1 => Doing::Forked,
             2 => Doing::Running { cpu: self.take.small()? },
             3 => Doing::Runnable { why: self.ready()?, cpu: self.maybe_number()? },
-            4 => Doing::Blocked { state: self.take.byte()?, call: self.take.option(|take| take.small().map(CallId))? },
+            kind @ (4 | 6) => Doing::Blocked {
+                state: self.take.byte()?,
+                call: self.take.option(|take| take.small().map(CallId))?,
+                in_fault: kind == 6,
+            },
             5 => Doing::Ended,
             _ => return None,
         })
@@ -471,6 +484,11 @@ impl Decoder<'_> {
         let flags = self.take.byte().filter(|flags| *flags <= FLAGS)?;
         (thread.is_fresh, thread.told) = (flags & IS_FRESH != 0, flags & TOLD != 0);
         thread.is_created = flags & IS_CREATED != 0;
+        thread.fault = match (flags & FAULT_USER != 0, flags & FAULT_KERNEL != 0) {
+            (true, true) => return None,
+            (true, false) => Some(Fault::User),
+            (false, is_kernel) => is_kernel.then_some(Fault::Kernel),
+        };
         Some(thread)
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What interrupts, idle states and system calls do to the state.
 
+use super::cpu::Cpu;
+use super::fault::Fault;
 use super::machine::State;
 use super::thread::{Call, Threads};
 use crate::CallId;
@@ -106,9 +108,18 @@ impl State {
     pub(super) fn call(&mut self, cpu: Option<u32>, tid: Option<i32>, call: CallId, args: [u64; 2], at: i64) {
         let Some(tid) = self.thread_of(cpu, tid) else { return };
         if let Some(thread) = self.threads.entry(tid, at) {
-            (thread.told, thread.is_fresh) = (true, false);
+            (thread.told, thread.is_fresh, thread.fault) = (true, false, None);
             let doubt = Doubt::NONE;
             thread.call = Some(Call { call, args, since: at, blocked: false, owner: None, doubt });
+        }
+    }
+
+    /// A page fault begins. One in an interrupt is not its thread's: it cannot sleep.
+    pub(super) fn faulted(&mut self, cpu: Option<u32>, tid: Option<i32>, user: bool) {
+        let is_interrupt = cpu.and_then(|number| self.cpu(number)).is_some_and(Cpu::has_frames);
+        let Some(tid) = self.thread_of(cpu, tid).filter(|_| !is_interrupt) else { return };
+        if let Some(thread) = self.threads.get_mut(tid) {
+            thread.fault = Some(if user { Fault::User } else { Fault::Kernel });
         }
     }
 
@@ -126,6 +137,7 @@ impl State {
             return sink.unmatched(Unmatched::Call);
         };
         let is_fresh = std::mem::take(&mut thread.is_fresh);
+        thread.fault = None;
         let Some(open) = thread.call.take() else {
             if !is_fresh {
                 sink.unmatched(Unmatched::Call);

@@ -3,6 +3,7 @@
 //! uses.
 
 use super::cpu::Cpu;
+use super::fault::FaultRule;
 use super::thread::{Table, Thread, Threads};
 use super::timers::Timers;
 use crate::CallId;
@@ -17,6 +18,7 @@ pub struct State {
     pub(super) facts: Facts,
     pub(super) futex: Option<CallId>,
     pub(super) sched_yield: Option<CallId>,
+    pub(super) faults: FaultRule,
     /// Newest time, ns.
     pub(super) now: i64,
     pub(super) has_begun: bool,
@@ -38,6 +40,7 @@ impl State {
             facts: vocabulary.facts(),
             futex: vocabulary.call_id("futex"),
             sched_yield: vocabulary.call_id("sched_yield"),
+            faults: FaultRule::new(vocabulary),
             now: i64::MIN,
             has_begun: false,
             cpus: Vec::new(),
@@ -53,6 +56,7 @@ impl State {
     pub fn renew(&mut self, vocabulary: &Vocabulary) {
         self.facts = vocabulary.facts();
         (self.futex, self.sched_yield) = (vocabulary.call_id("futex"), vocabulary.call_id("sched_yield"));
+        self.faults = FaultRule::new(vocabulary);
     }
 
     /// The newest time that a record had; none before the first.

@@ -2,6 +2,7 @@
 //! What the scheduler's events do to the state.
 
 use super::cpu::{Cpu, Frame};
+use super::fault::Fault;
 use super::machine::State;
 use super::step::{context_of, emit};
 use super::thread::Identity;
@@ -145,7 +146,12 @@ impl State {
                 }
                 match woken {
                     Some((waker, _)) => Doing::Runnable { why: Ready::Woken(waker), cpu: Some(cpu) },
-                    None => Doing::Blocked { state, call: thread.call.map(|call| call.call) },
+                    None => {
+                        // A fault from user space shows that a call is over whose return is not in the trace.
+                        let open = thread.call.filter(|_| thread.fault != Some(Fault::User));
+                        let call = open.map(|call| call.call);
+                        Doing::Blocked { state, call, in_fault: self.faults.sleeps(thread.fault, state, call) }
+                    }
                 }
             }
         };
@@ -314,7 +320,7 @@ impl State {
         thread.find(Identity { process: Some(process), name }, prio, sees_creations);
         let is_news = !thread.told && thread.doing == Doing::Unknown && asleep;
         if is_news {
-            self.turn(tid, Doing::Blocked { state: b'?', call: None }, at, Doubt::START, sink);
+            self.turn(tid, Doing::Blocked { state: b'?', call: None, in_fault: false }, at, Doubt::START, sink);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! What is known of one thread, and of all of them.
 
 use super::cpu::Frame;
+use super::fault::Fault;
 use crate::doubt::Doubt;
 use crate::event::CallId;
 use crate::hash::Map;
@@ -32,6 +33,8 @@ pub struct Thread {
     pub doubt: Doubt,
     /// The system call it is in.
     pub call: Option<Call>,
+    /// A page fault that it is in, as far as records tell: nothing has come since of what it began by itself.
+    pub(crate) fault: Option<Fault>,
     /// It was woken while it ran, and `sched_wakeup` has not come.
     pub(crate) woken: Option<(Waker, i64)>,
     /// When the timer was due that woke it last; none: no timer did, or its start is not known.
@@ -112,6 +115,7 @@ impl Thread {
             ready_from: at,
             doubt: Doubt::START,
             call: None,
+            fault: None,
             woken: None,
             due: None,
             frames: Vec::new(),
@@ -178,6 +182,8 @@ impl Thread {
             doubt,
         };
         (self.doing, self.since, self.ready_from, self.doubt) = (doing, at, at, Doubt::NONE);
+        // What it does when it runs again, no record tells.
+        self.fault = None;
         (at > span.from || was_ready).then_some(span)
     }
 

@@ -43,6 +43,8 @@ pub struct Plan {
     pub begin: u64,
     /// Of so many records of a CPU one is of a request, a timer, or interrupts that are off; 0: none is.
     pub devices: u64,
+    /// Of so many records of a CPU one is a page fault, and its thread mostly leaves the CPU behind it; 0: none is.
+    pub faults: u64,
     /// Threads of the program whose records are the begins and ends of spans, on two CPUs; 0: there are none.
     pub spans: u64,
     /// Of so many ends of spans one is missing.
@@ -63,6 +65,7 @@ impl Default for Plan {
             user: 300,
             begin: 1_000_000,
             devices: 0,
+            faults: 0,
             spans: 0,
             unended: 100,
             overlapping: 16,
@@ -98,6 +101,10 @@ fn metadata(plan: &Plan) -> String {
     ];
     if plan.devices > 0 {
         kernel.extend(device_events());
+    }
+    if plan.faults > 0 {
+        kernel.push(event(23, "x86_exceptions_page_fault_user", &[("address", I64)]));
+        kernel.push(event(24, "x86_exceptions_page_fault_kernel", &[("address", I64)]));
     }
     let class = |kind, events| StreamClass { kind, contexts: Vec::new(), events };
     let clock = ClockMeta {
@@ -251,6 +258,10 @@ impl Cpu {
         let chosen = 1 + number as i32 + plan.cpus as i32 * random.below((plan.threads / plan.cpus).max(1)) as i32;
         if plan.devices > 0 && random.below(plan.devices) == 0 {
             return self.device(chosen, number, random);
+        }
+        if plan.faults > 0 && self.current != 0 && random.below(plan.faults) == 0 {
+            self.step = 6;
+            return self.record(23 + random.below(2) as u16, &[&4096i64.to_le_bytes()]);
         }
         self.step += 1;
         match (self.step + random.below(8) / 7) % 10 {

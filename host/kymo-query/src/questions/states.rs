@@ -124,7 +124,7 @@ impl TakeThreads for States<'_> {
     }
 
     #[inline]
-    fn shown(&mut self, shown: Shown<'_, Doing, 11>) {
+    fn shown(&mut self, shown: Shown<'_, Doing, { STATES.len() }>) {
         self.current.shown(&self.pixels, shown);
     }
 

@@ -5,7 +5,7 @@
 use kymo_analyze::{CallId, Doing, Doubt, Thread};
 use kymo_index::{EVER, Last, Late as LateWait, Long, Shown, ShownCall, ThreadPicture};
 
-use crate::doing::{self, Calls};
+use crate::doing::{self, Calls, STATES};
 use crate::pixels::{PixelRow, Pixels, Stretch};
 
 /// A stretch of a thread that is shown.
@@ -46,7 +46,7 @@ pub(super) struct ThreadRow {
     last: Option<Doing>,
     /// Since when nothing is known of it, or since when it is over, where that is so in front of the window, ns.
     absent_since: Option<i64>,
-    pub row: PixelRow<11>,
+    pub row: PixelRow<{ STATES.len() }>,
     pub spans: Vec<StateStretch>,
     pub calls: Vec<CallShown>,
     pub in_pixels: Vec<InPixel>,
@@ -116,7 +116,7 @@ impl ThreadRow {
 
     /// What its row shows.
     #[inline]
-    pub fn shown(&mut self, pixels: &Pixels, shown: Shown<'_, Doing, 11>) {
+    pub fn shown(&mut self, pixels: &Pixels, shown: Shown<'_, Doing, { STATES.len() }>) {
         match shown {
             Shown::Cell(cell) => self.row.column(pixels, cell),
             Shown::Part(part) => self.row.part_of_pixel(pixels, &part),

@@ -10,7 +10,7 @@ use kymo_index::{Cover, PartSums, ThreadSums};
 
 use super::begun::{begin, damage_note};
 use crate::columns::{Answer, Table};
-use crate::doing::{ABSENT, Calls, RUNNING};
+use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
@@ -19,22 +19,29 @@ use crate::pixels::Pixels;
 use crate::walk::{Gather, Stop, Walk};
 
 /// Times of states, as columns call them, without that of threads that are not there.
-const TIMES: [&str; 10] = [
-    "unknown_ns",
-    "running_ns",
-    "preempted_ns",
-    "woken_ns",
-    "gave_way_ns",
-    "lock_ns",
-    "uninterruptible_ns",
-    "waiting_ns",
-    "sleeping_ns",
-    "stopped_ns",
+const TIMES: [(u8, &str); STATES.len() - 1] = [
+    (doing::UNKNOWN, "unknown_ns"),
+    (doing::RUNNING, "running_ns"),
+    (doing::PREEMPTED, "preempted_ns"),
+    (doing::WOKEN, "woken_ns"),
+    (doing::GAVE_WAY, "gave_way_ns"),
+    (doing::LOCK, "lock_ns"),
+    (doing::UNINTERRUPTIBLE, "uninterruptible_ns"),
+    (doing::PAGE_FAULT, "page_fault_ns"),
+    (doing::WAITING, "waiting_ns"),
+    (doing::SLEEPING, "sleeping_ns"),
+    (doing::STOPPED, "stopped_ns"),
 ];
 
 /// Time in which a thread was not running.
 fn waiting_ns(sums: &ThreadSums) -> u64 {
-    (2..ABSENT).map(|state| sums.ns[usize::from(state)]).sum()
+    let is_wait = |state: &u8| ![doing::UNKNOWN, doing::RUNNING].contains(state);
+    TIMES.iter().map(|(state, _)| *state).filter(is_wait).map(|state| sums.ns[usize::from(state)]).sum()
+}
+
+/// Whether a thread was there for any time.
+fn is_there(sums: &ThreadSums) -> bool {
+    TIMES.iter().any(|(state, _)| sums.ns[usize::from(*state)] > 0)
 }
 
 struct Gathered {
@@ -119,7 +126,7 @@ fn sort(all: &mut [ThreadSums], by: Order, people: &People) {
     let process = |sums: &ThreadSums| people.newest(sums.tid).and_then(|person| person.process);
     match by {
         Order::Worst => all.sort_by_key(|sums| (Reverse(sums.worst.map(|worst| worst.0)), sums.tid)),
-        Order::Running => all.sort_by_key(|sums| (Reverse(sums.ns[usize::from(RUNNING)]), sums.tid)),
+        Order::Running => all.sort_by_key(|sums| (Reverse(sums.ns[usize::from(doing::RUNNING)]), sums.tid)),
         Order::Waiting => all.sort_by_key(|sums| (Reverse(waiting_ns(sums)), sums.tid)),
         Order::Wakeups => all.sort_by_key(|sums| (Reverse(sums.wakeups), sums.tid)),
         Order::Name => all.sort_by_key(|sums| (name(sums), sums.tid)),
@@ -173,7 +180,7 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     let is_wanted = |sums: &ThreadSums| {
         let name = people.newest(sums.tid).map(|person| person.name).unwrap_or_default();
         let is_it = |wanted: &String| name.as_str().contains(wanted.as_str()) || sums.tid.to_string() == *wanted;
-        sums.tid > 0 && sums.ns[..usize::from(ABSENT)].iter().any(|ns| *ns > 0) && wanted.as_ref().is_none_or(is_it)
+        sums.tid > 0 && is_there(sums) && wanted.as_ref().is_none_or(is_it)
     };
     let mut all: Vec<ThreadSums> = gather.sums.into_values().filter(is_wanted).collect();
     sort(&mut all, by, &people);
@@ -207,8 +214,8 @@ fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People, of_process
         .column("name", names)
         .column("prio", of_all.iter().map(|person| person.and_then(|person| person.prio())))
         .column("cpu", shown.iter().map(|sums| sums.cpu));
-    for (state, name) in TIMES.into_iter().enumerate() {
-        table = table.column(name, shown.iter().map(|sums| sums.ns[state]));
+    for (state, name) in TIMES {
+        table = table.column(name, shown.iter().map(|sums| sums.ns[usize::from(state)]));
     }
     let table = table
         .column("wakeups", shown.iter().map(|sums| sums.wakeups))

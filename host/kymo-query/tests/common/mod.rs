@@ -253,8 +253,8 @@ pub fn shares_of_threads(answer: &Value) -> Vec<Vec<f64>> {
     let mut all = column(answer, "shares", "share").iter().map(|share| share.as_f64().unwrap());
     let of_pixel = |states: &Value| {
         let states = states.as_u64().unwrap();
-        assert_eq!(states >> 11, 0, "states that there are not");
-        (0..11).map(|state| if states >> state & 1 == 1 { all.next().unwrap() } else { 0.0 }).collect()
+        assert_eq!(states >> 12, 0, "states that there are not");
+        (0..12).map(|state| if states >> state & 1 == 1 { all.next().unwrap() } else { 0.0 }).collect()
     };
     let found = column(answer, "mixed", "states").iter().map(of_pixel).collect();
     assert_eq!(all.next(), None, "shares of no pixel");

@@ -28,7 +28,7 @@ const TIDS_MAX: usize = 512;
 const CELLS_MAX: i64 = 1 << 20;
 
 /// States of threads by number [spec/view.md 4.6], as styles have them.
-pub const THREAD_STATES: [Option<&str>; 11] = [
+pub const THREAD_STATES: [Option<&str>; 12] = [
     Some("Unknown"),
     Some("Running"),
     Some("Preempted"),
@@ -40,6 +40,7 @@ pub const THREAD_STATES: [Option<&str>; 11] = [
     Some("Sleeping"),
     Some("Stopped"),
     None,
+    Some("Page fault"),
 ];
 /// States of CPUs by number [spec/view.md 4.4].
 const CPU_STATES: [Option<&str>; 3] = [Some("Unknown"), Some("Idle"), Some("Running")];

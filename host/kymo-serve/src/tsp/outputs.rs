@@ -140,7 +140,7 @@ pub fn find(id: &str, has: Has) -> Option<(View, Value)> {
 }
 
 /// Names of states, their colours, and how high they are: who can run is high, as in the page.
-const STYLES: [(&str, &str, f64); 16] = [
+const STYLES: [(&str, &str, f64); 17] = [
     ("Unknown", "#646464", 0.33),
     ("Running", "#26939b", 1.0),
     ("Preempted", "#bf5200", 0.72),
@@ -151,6 +151,7 @@ const STYLES: [(&str, &str, f64); 16] = [
     ("Waiting", "#8a96a6", 0.28),
     ("Sleeping", "#87919d", 0.1),
     ("Stopped", "#8a5a2b", 0.28),
+    ("Page fault", "#8f7f00", 0.28),
     ("Idle", "#c8c8c8", 0.4),
     ("Interrupt", "#3b50d8", 0.75),
     ("Softirq", "#7c8cf2", 0.75),

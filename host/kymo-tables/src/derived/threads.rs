@@ -20,7 +20,7 @@ pub(crate) const THREAD_STATE: Known = Known {
         "tid" Id "The thread";
         "pid" Id "Its process";
         "name" Words "Its name then";
-        "state" Words "What it did: running, preempted, woken (waits for a CPU after a wake-up), gave_way, lock, uninterruptible, waiting, sleeping, stopped, absent, unknown";
+        "state" Words "What it did: running, preempted, woken (waits for a CPU after a wake-up), gave_way, lock, uninterruptible, page_fault, waiting, sleeping, stopped, absent, unknown";
         "cpu" Id "The CPU that it ran on or waited for";
         "by_tid" Id "Who woke it, or took its CPU; 0: the idle thread";
         "by" Words "Its name, or the interrupt's";
@@ -64,7 +64,7 @@ impl Derive for ThreadStates<'_> {
             }
             let by = doing::by(&span.doing);
             let (letter, call) = match span.doing {
-                Doing::Blocked { state, call } => (Some([state]), call),
+                Doing::Blocked { state, call, .. } => (Some([state]), call),
                 _ => (None, None),
             };
             let letter = letter.as_ref().and_then(|letter| std::str::from_utf8(letter).ok());

@@ -109,7 +109,10 @@ impl MachineMoment<'_> {
                 };
                 format!("waits{on}{ready}: {}{}", self.ready(why), in_call())
             }
-            Doing::Blocked { state, .. } => format!("blocked ({}){}", char::from(state), in_call()),
+            Doing::Blocked { state, in_fault, .. } => {
+                let fault = if in_fault { " in a page fault" } else { "" };
+                format!("blocked ({}){fault}{}", char::from(state), in_call())
+            }
         }
     }
 
@@ -192,7 +195,9 @@ fn json_thread(found: &MachineMoment<'_>, thread: &Thread) -> Value {
             };
             ("runnable", json!({ "cpu": cpu, "why": why, "ready_from": thread.ready_from }))
         }
-        Doing::Blocked { state, .. } => ("blocked", json!({ "letter": char::from(state).to_string() })),
+        Doing::Blocked { state, in_fault, .. } => {
+            ("blocked", json!({ "letter": char::from(state).to_string(), "in_page_fault": in_fault }))
+        }
     };
     let call = thread.call.map(|call| {
         let name = found.classes.vocabulary.call_name(call.call);
