@@ -13,6 +13,7 @@ use kymo_analyze::{
 };
 use kymo_feed::{LossAt, Visit};
 
+use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
 use crate::latency_head::{LatencyHead, LatencyPlace};
@@ -20,6 +21,8 @@ use crate::latency_maker::MadeLatencies;
 use crate::measuring::Measuring;
 use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
+use crate::statistics_head::StatisticsHead;
+use crate::statistics_maker::StatisticsMaker;
 use crate::sums::PartSums;
 use crate::wake_head::WakeHead;
 use crate::wake_maker::MadeWakes;
@@ -98,6 +101,8 @@ pub(crate) struct Summing {
     latencies: LatencyHead,
     waking: Waking,
     wakes: WakeHead,
+    /// Who wrote and who ran.
+    pub statistics: StatisticsMaker,
 }
 
 /// All that was made of parts.
@@ -107,6 +112,7 @@ pub(crate) struct Summed {
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
     pub wakes: WakeHead,
+    pub statistics: StatisticsHead,
 }
 
 impl Visit for Summing {}
@@ -115,6 +121,7 @@ impl Sink for Summing {
     #[inline]
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.measuring.event(head, event, state);
+        self.statistics.part.usage.event(head, event, state);
         match *event {
             Event::Migrate { tid, .. } => self.part.migrate(tid),
             Event::Frequency { cpu, khz } => {
@@ -132,12 +139,14 @@ impl Sink for Summing {
         self.part.thread(span, thread, &self.states);
         self.measuring.thread(span, thread);
         self.waking.thread(span);
+        self.statistics.part.usage.thread(span, thread);
         self.told.threads.push(*span);
     }
 
     #[inline]
     fn cpu(&mut self, span: &CpuSpan) {
         self.cpus.cpu(span);
+        self.statistics.part.usage.cpu(span);
         self.told.cpus.push(*span);
     }
 
@@ -158,16 +167,23 @@ impl Sink for Summing {
         self.measuring.off(span, threads);
     }
 
-    fn lost(&mut self, _: Option<u32>, _: i64, to: i64) {
+    fn lost(&mut self, cpu: Option<u32>, _: i64, to: i64) {
+        self.statistics.part.usage.lost(cpu);
         self.measuring.lost(to);
     }
 }
 
 impl Summing {
-    pub fn new(cpus: CpuTimes, states: Calls, recorders: Recorders, devices: Option<usize>) -> io::Result<Summing> {
+    pub fn new(
+        states: Calls,
+        recorders: Recorders,
+        devices: Option<usize>,
+        statistics: StatisticsMaker,
+    ) -> io::Result<Summing> {
         Ok(Summing {
-            cpus,
+            cpus: CpuTimes(Buckets::new(0)),
             devices,
+            statistics,
             states,
             part: PartSums::default(),
             first: Vec::new(),
@@ -210,6 +226,7 @@ impl Summing {
         self.told = self.painter.give(std::mem::take(&mut self.told));
         self.measuring.end_part();
         self.waking.end_part();
+        self.statistics.end_part(to)?;
         for made in self.measuring.made() {
             self.latencies.add(made.level, latency_place(made, to)?);
         }
@@ -260,8 +277,8 @@ impl Summing {
         }
         let parts = self.first.len();
         if parts == 0 {
-            let (pyramid, pictures, latencies, wakes) = Default::default();
-            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies, wakes });
+            let (pyramid, pictures, latencies, wakes, statistics) = Default::default();
+            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies, wakes, statistics });
         }
         // The lowest from a boundary on: what is late there makes the boundaries before it none.
         let mut after = vec![self.first_now; parts + 1];
@@ -270,8 +287,9 @@ impl Summing {
         }
         let levels = self.levels.into_iter().map(|level| level.pieces).filter(|pieces| !pieces.is_empty()).collect();
         let pyramid = PyramidHead { after, levels };
-        let Summing { cpus, pictures, latencies, wakes, .. } = self;
-        Ok(Summed { cpus, pyramid, pictures, latencies, wakes })
+        let Summing { cpus, pictures, latencies, wakes, statistics, .. } = self;
+        let statistics = statistics.finish(to)?;
+        Ok(Summed { cpus, pyramid, pictures, latencies, wakes, statistics })
     }
 }
 
@@ -301,6 +319,7 @@ pub struct Pyramid {
     pub(crate) pictures: PictureHead,
     pub(crate) latencies: LatencyHead,
     pub(crate) wakes: WakeHead,
+    pub(crate) statistics: StatisticsHead,
     /// Newest time in front of each boundary, ns.
     pub(crate) before: Vec<i64>,
 }
@@ -384,6 +403,7 @@ impl Pyramid {
         }
         self.check_pictures()?;
         self.check_latencies()?;
-        self.check_wakes()
+        self.check_wakes()?;
+        self.check_statistics()
     }
 }
