@@ -35,6 +35,13 @@ impl CountedRecords {
     }
 }
 
+/// The same rows in the same order.
+impl PartialEq for WriterRows {
+    fn eq(&self, other: &WriterRows) -> bool {
+        self.in_order() == other.in_order()
+    }
+}
+
 /// Records by writer. Of two rows that have the last records at one time, it is known which record came later.
 #[derive(Clone, Debug, Default)]
 pub struct WriterRows {
@@ -84,7 +91,7 @@ impl WriterRows {
 }
 
 /// A part.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatisticsPart {
     /// By number of the writer.
     pub writers: WriterRows,

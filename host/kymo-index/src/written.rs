@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts records of programs by who wrote them, while their streams are scanned [spec/index.md 5.6].
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kymo_analyze::Name;
@@ -31,9 +30,8 @@ pub(crate) struct WrittenTaker<'t> {
     clock: &'t Clock,
     /// By event; `None`: its records do not say who wrote them, or not so simply.
     events: Vec<Option<TidOf>>,
-    all: Mutex<Vec<StreamWriters>>,
-    /// Something is not known, or out of order.
-    is_off: AtomicBool,
+    /// With the position of the stream; `None`: something is not known, or out of order.
+    all: Mutex<Vec<(usize, Option<StreamWriters>)>>,
 }
 
 impl<'t> WrittenTaker<'t> {
@@ -53,7 +51,7 @@ impl<'t> WrittenTaker<'t> {
             }
         };
         let events = (0..trace.metadata.events.len()).map(tid_of).collect();
-        Some(WrittenTaker { clock, events, all: Mutex::new(Vec::new()), is_off: AtomicBool::new(false) })
+        Some(WrittenTaker { clock, events, all: Mutex::new(Vec::new()) })
     }
 
     /// Whether records of an event can be passed over as bytes.
@@ -87,9 +85,9 @@ impl<'t> WrittenTaker<'t> {
     /// What all streams have. `scanned`: by stream, whether nobody else has counted it. `None`: nothing can be said.
     pub fn finish(self, scanned: &[bool]) -> Option<Vec<StreamWriters>> {
         let mut all = self.all.into_inner().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|of| scanned.get(of.stream) == Some(&true));
-        all.sort_by_key(|of| of.stream);
-        (!self.is_off.into_inner()).then_some(all)
+        all.retain(|(stream, _)| scanned.get(*stream) == Some(&true));
+        all.sort_by_key(|(stream, _)| *stream);
+        all.into_iter().map(|(_, of)| of).collect()
     }
 }
 
@@ -213,11 +211,8 @@ impl StreamCounter<'_> {
     /// All of the stream was taken.
     pub fn finish(mut self) {
         self.end_stretch();
-        if self.is_off {
-            self.of.is_off.store(true, Ordering::Relaxed);
-            return;
-        }
         let of = StreamWriters { stream: self.stream, writers: self.writers, stretches: self.stretches };
-        self.of.all.lock().unwrap_or_else(PoisonError::into_inner).push(of);
+        let of = (!self.is_off).then_some(of);
+        self.of.all.lock().unwrap_or_else(PoisonError::into_inner).push((self.stream, of));
     }
 }

@@ -58,7 +58,7 @@ pub struct LanePart {
 }
 
 /// A part.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartUsage {
     /// Time of the first event, ns.
     pub begin: Option<i64>,
