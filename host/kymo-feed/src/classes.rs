@@ -142,7 +142,7 @@ impl Classes {
 
     /// Where and when a record was written.
     #[inline]
-    pub fn head(&self, record: &Glance<'_>) -> Head {
+    pub(crate) fn head(&self, record: &Glance<'_>) -> Head {
         let known = &self.known[self.of_glance(record)];
         let tid = known.tid.as_ref().and_then(|_| known.tid_of(record.fields().unwrap_or_default(), record));
         Head { time: clamp(record.ns), cpu: record.cpu(), tid }

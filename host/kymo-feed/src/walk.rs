@@ -249,6 +249,24 @@ impl<'c> Walker<'c> {
         clamp(record.ns)
     }
 
+    /// The same. `before` is shown where and when it was written, and the state before that moves.
+    #[inline]
+    pub fn glance_after<S: Sink>(
+        &mut self,
+        stream: usize,
+        record: &Glance<'_>,
+        sink: &mut S,
+        before: impl FnOnce(&Head, &State, &mut S),
+    ) -> i64 {
+        let of = self.classes.moved(record);
+        match &of {
+            Move::Record(head, _) => before(head, &self.state, sink),
+            _ => before(&self.classes.head(record), &self.state, sink),
+        }
+        self.take(stream, &of, sink);
+        clamp(record.ns)
+    }
+
     /// Moves the state.
     #[inline]
     pub(crate) fn take(&mut self, stream: usize, of: &Move, sink: &mut impl Sink) {

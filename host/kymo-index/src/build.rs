@@ -319,8 +319,9 @@ impl Builder<'_> {
             }
             let time = match reader.glance() {
                 Some(record) => {
-                    sums.statistics.record(stream, &record, self.classes, &walker.state);
-                    let time = walker.glance(stream, &record, &mut sums);
+                    let time = walker.glance_after(stream, &record, &mut sums, |head, state, sums| {
+                        sums.statistics.record((stream, head), &record, self.classes, state);
+                    });
                     sums.note(time);
                     time
                 }

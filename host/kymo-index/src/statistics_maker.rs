@@ -81,8 +81,7 @@ impl StatisticsMaker {
 
     /// A record, before the state moves by it.
     #[inline]
-    pub fn record(&mut self, stream: usize, record: &Glance<'_>, of: &Classes, state: &State) {
-        let head = of.head(record);
+    pub fn record(&mut self, (stream, head): (usize, &Head), record: &Glance<'_>, of: &Classes, state: &State) {
         let known = of.at(record.trace, record.event).and_then(|class| self.classes.get(class)).copied();
         let Some(known) = known.filter(|_| head.cpu.is_none_or(|cpu| cpu < CPUS_MAX)) else {
             self.part.usage.is_odd = true;
@@ -94,7 +93,7 @@ impl StatisticsMaker {
             Some(tid) => {
                 let thread = state.thread(tid);
                 match by_writer {
-                    true => self.part.usage.written(&head, thread, state),
+                    true => self.part.usage.written(head, thread, state),
                     // Only an event of these is held against the state.
                     false => self.part.usage.is_odd |= known.is_followed,
                 }
@@ -110,7 +109,7 @@ impl StatisticsMaker {
         let tid = head.tid.or_else(running);
         let thread = thread.or_else(|| tid.and_then(|tid| state.thread(tid)));
         let name = if tid == Some(0) { Name::new("swapper") } else { thread.map(|of| of.name).unwrap_or_default() };
-        self.count(&head, WriterName { process: thread.and_then(|of| of.process), tid, name });
+        self.count(head, WriterName { process: thread.and_then(|of| of.process), tid, name });
     }
 
     #[inline]
@@ -148,7 +147,9 @@ impl StatisticsMaker {
 
     /// A part is over.
     pub fn end_part(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
-        let mut ended = std::mem::take(&mut self.part);
+        // The next part has about as much.
+        let next = StatisticsPart::like(&self.part);
+        let mut ended = std::mem::replace(&mut self.part, next);
         for (at, slot) in self.slots.iter_mut().enumerate() {
             let cpu = at.checked_sub(1).and_then(|cpu| u32::try_from(cpu).ok());
             ended.cpus.extend(slot.records.map(|records| (cpu, records)));

@@ -77,6 +77,14 @@ impl WriterRows {
         }
     }
 
+    /// Nothing, with room for as many.
+    pub(crate) fn like(other: &WriterRows) -> WriterRows {
+        let (mut rows, mut places) = (Vec::new(), Map::default());
+        rows.reserve(other.len());
+        places.reserve(other.len());
+        WriterRows { rows, places, next: 0 }
+    }
+
     /// Rows in the order of their last records.
     pub fn in_order(&self) -> Vec<(u32, CountedRecords)> {
         let mut all: Vec<_> = self.rows.iter().collect();
@@ -111,6 +119,13 @@ impl StatisticsPart {
             self.cpus.entry(*cpu).and_modify(|sum| sum.plus(records)).or_insert(*records);
         }
         self.usage.append(&later.usage);
+    }
+
+    /// Nothing, with room for as much.
+    pub(crate) fn like(other: &StatisticsPart) -> StatisticsPart {
+        let mut part = StatisticsPart { writers: WriterRows::like(&other.writers), ..StatisticsPart::default() };
+        part.usage.threads.reserve(other.usage.threads.len());
+        part
     }
 
     /// It is of no use.
