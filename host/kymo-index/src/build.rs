@@ -206,12 +206,7 @@ impl Builder<'_> {
     }
 
     /// Goes through streams one by one, on all CPUs.
-    fn scan(
-        &self,
-        trace: &Trace,
-        streams: &[usize],
-        takers: Takers<'_>,
-    ) -> Result<Vec<(usize, Counted)>, Error> {
+    fn scan(&self, trace: &Trace, streams: &[usize], takers: Takers<'_>) -> Result<Vec<(usize, Counted)>, Error> {
         let all: Vec<(&Trace, usize)> = streams.iter().map(|stream| (trace, *stream)).collect();
         let _pass = Scans::of(&all);
         let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len().max(1));
@@ -347,7 +342,7 @@ impl Builder<'_> {
     fn summing(&self) -> Result<Summing, Error> {
         let (calls, recorders) = (Calls::new(&self.classes.vocabulary), recorders(self.traces));
         let devices = self.classes.list.iter().position(|class| class.name == DEVICES);
-        let statistics = StatisticsMaker::new(self.traces, self.classes);
+        let statistics = StatisticsMaker::start(self.traces, self.classes)?;
         Ok(Summing::new(calls, recorders, devices, statistics)?)
     }
 

@@ -12,8 +12,8 @@ use crate::latency_head::LatencyHead;
 use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::span_head::SpansHead;
-use crate::statistics_head::StatisticsHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
+use crate::statistics_head::StatisticsHead;
 use crate::wake_head::WakeHead;
 
 /// The head of the file.

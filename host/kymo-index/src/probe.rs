@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::{Name, Vocabulary};
-use kymo_analyze::usage::{Usage, UsageScope};
 use kymo_analyze::compact::Take;
 use kymo_analyze::shown::Calls;
+use kymo_analyze::usage::{Usage, UsageScope};
+use kymo_analyze::{Name, Vocabulary};
 use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 

@@ -121,7 +121,7 @@ impl Sink for Summing {
     #[inline]
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.measuring.event(head, event, state);
-        self.statistics.part.usage.event(head, event, state);
+        self.statistics.usage.event(head, event, state);
         match *event {
             Event::Migrate { tid, .. } => self.part.migrate(tid),
             Event::Frequency { cpu, khz } => {
@@ -139,14 +139,14 @@ impl Sink for Summing {
         self.part.thread(span, thread, &self.states);
         self.measuring.thread(span, thread);
         self.waking.thread(span);
-        self.statistics.part.usage.thread(span, thread);
+        self.statistics.usage.thread(span, thread);
         self.told.threads.push(*span);
     }
 
     #[inline]
     fn cpu(&mut self, span: &CpuSpan) {
         self.cpus.cpu(span);
-        self.statistics.part.usage.cpu(span);
+        self.statistics.usage.cpu(span);
         self.told.cpus.push(*span);
     }
 
@@ -168,7 +168,7 @@ impl Sink for Summing {
     }
 
     fn lost(&mut self, cpu: Option<u32>, _: i64, to: i64) {
-        self.statistics.part.usage.lost(cpu);
+        self.statistics.usage.lost(cpu);
         self.measuring.lost(to);
     }
 }

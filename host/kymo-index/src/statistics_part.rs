@@ -27,6 +27,12 @@ impl CountedRecords {
         CountedRecords { records: 1, first: time, last: time }
     }
 
+    /// With others, if there are some.
+    pub(crate) fn with(mut self, other: Option<CountedRecords>) -> CountedRecords {
+        other.iter().for_each(|other| self.plus(other));
+        self
+    }
+
     /// Adds others.
     #[inline]
     pub fn plus(&mut self, other: &CountedRecords) {
@@ -54,35 +60,21 @@ pub struct WriterRows {
 impl WriterRows {
     /// Adds records of a writer, behind all that were added.
     pub fn add(&mut self, writer: u32, records: &CountedRecords) -> usize {
+        self.add_at(writer, records, self.next)
+    }
+
+    /// The same of records whose last one has a place among all.
+    pub(crate) fn add_at(&mut self, writer: u32, records: &CountedRecords, order: u64) -> usize {
         let place = *self.places.entry(writer).or_insert(self.rows.len());
-        match place == self.rows.len() {
-            true => self.rows.push((writer, *records, self.next)),
-            false => {
-                let row = &mut self.rows[place];
+        match self.rows.get_mut(place) {
+            Some(row) => {
                 row.1.plus(records);
-                row.2 = self.next;
+                row.2 = row.2.max(order);
             }
+            None => self.rows.push((writer, *records, order)),
         }
-        self.next += 1;
+        self.next = self.next.max(order + 1);
         place
-    }
-
-    /// Adds a record to a row.
-    #[inline]
-    pub(crate) fn add_to(&mut self, place: usize, time: i64) {
-        if let Some(row) = self.rows.get_mut(place) {
-            row.1.plus(&CountedRecords::of(time));
-            row.2 = self.next;
-            self.next += 1;
-        }
-    }
-
-    /// Nothing, with room for as many.
-    pub(crate) fn like(other: &WriterRows) -> WriterRows {
-        let (mut rows, mut places) = (Vec::new(), Map::default());
-        rows.reserve(other.len());
-        places.reserve(other.len());
-        WriterRows { rows, places, next: 0 }
     }
 
     /// Rows in the order of their last records.
@@ -119,13 +111,6 @@ impl StatisticsPart {
             self.cpus.entry(*cpu).and_modify(|sum| sum.plus(records)).or_insert(*records);
         }
         self.usage.append(&later.usage);
-    }
-
-    /// Nothing, with room for as much.
-    pub(crate) fn like(other: &StatisticsPart) -> StatisticsPart {
-        let mut part = StatisticsPart { writers: WriterRows::like(&other.writers), ..StatisticsPart::default() };
-        part.usage.threads.reserve(other.usage.threads.len());
-        part
     }
 
     /// It is of no use.

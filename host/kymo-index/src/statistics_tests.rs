@@ -34,7 +34,13 @@ fn time(random: &mut Random) -> CpuTime {
     let is_doubtful = random.below(4u8) == 0;
     let doubt = if is_doubtful { Doubt::LOST | Doubt::MISSED } else { Doubt::NONE };
     let doubtful_ns = if is_doubtful { random.below(500u64) } else { 0 };
-    CpuTime { ns: random.below(90_000u64), interrupted_ns: random.below(900u64), doubtful_ns, doubt, ..CpuTime::default() }
+    CpuTime {
+        ns: random.below(90_000u64),
+        interrupted_ns: random.below(900u64),
+        doubtful_ns,
+        doubt,
+        ..CpuTime::default()
+    }
 }
 
 fn step(random: &mut Random, cpu: u32) -> LaneStep {
@@ -120,7 +126,8 @@ fn streams_are_taken_as_they_were_put() {
     for _ in 0..200 {
         let mut all = Vec::new();
         for stream in 0..random.below(4usize) {
-            let writers = vec![(WriterName::default(), None), (WriterName { tid: Some(3), ..Default::default() }, Some(1))];
+            let writers =
+                vec![(WriterName::default(), None), (WriterName { tid: Some(3), ..Default::default() }, Some(1))];
             let (mut stretches, mut at) = (Vec::new(), 0);
             for _ in 0..random.below(6u8) {
                 let row = |random: &mut Random, writer| {

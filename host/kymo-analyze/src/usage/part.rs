@@ -214,7 +214,7 @@ impl PartUsage {
         if current != span.current {
             self.end(span.cpu, None);
         }
-        let Some(lane) = self.lane(span.cpu) else { return };
+        let Some(lane) = self.lanes.get_mut(span.cpu as usize).and_then(Option::as_mut) else { return };
         let Some((current, time)) = &mut lane.current else { return };
         *current = span.current;
         let from = span.from.max(lane.counted_to);
