@@ -8,7 +8,7 @@ use std::thread;
 
 use kymo_analyze::compact::Put;
 use kymo_analyze::shown::Calls;
-use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
+use kymo_ctf::read::{Glance, Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, DEVICES, LossAt, Walker, device_of, recorders};
 
 use crate::account::{Account, StreamCounts, put_entries};
@@ -132,11 +132,9 @@ impl Builder<'_> {
             (states.pyramid, states.pictures) = Default::default();
             (states.latencies, states.wakes, states.statistics) = Default::default();
         }
-        let is_unread: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
-        let damaged_unread = counted.iter().zip(&is_unread).any(|(of, unread)| *unread && of.damaged > 0);
-        let written = written.filter(|_| !damaged_unread && states.statistics.names.is_some());
-        let programs = written.and_then(|written| put_streams(&written.finish(&is_unread)?));
-        states.statistics.programs = programs.map(|bytes| to.piece(&bytes)).transpose()?;
+        if states.statistics.names.is_some() {
+            states.statistics.programs = written_piece(written, &counted, &is_read, to)?;
+        }
         let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
         let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
         states.spans = Some(spans?).filter(|_| has_spans && has_all);
@@ -314,9 +312,7 @@ impl Builder<'_> {
             }
             let time = match reader.glance() {
                 Some(record) => {
-                    let time = walker.glance_after(stream, &record, &mut sums, |head, state, sums| {
-                        sums.statistics.record((stream, head), &record, self.classes, state);
-                    });
+                    let time = self.take(stream, &record, &mut walker, &mut sums);
                     sums.note(time);
                     time
                 }
@@ -334,8 +330,8 @@ impl Builder<'_> {
         if is_damaged || walker.state.clock_backs() > 0 {
             (pyramid, pictures, latencies, wakes, statistics) = Default::default();
         }
-        let (clocks, cpus) = (clocks(self.traces), to.piece(&cpus.bytes())?);
-        let (checkpoints, spans) = (keeper.checkpoints, None);
+        let (clocks, cpus, spans) = (clocks(self.traces), to.piece(&cpus.bytes())?, None);
+        let checkpoints = keeper.checkpoints;
         Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, wakes, statistics, spans })
     }
 
@@ -353,6 +349,14 @@ impl Builder<'_> {
             Passed::Record { trace, event, .. } if devices.is_some() => self.classes.at(trace, event) == devices,
             _ => false,
         }
+    }
+
+    /// Takes a record. Its time, ns.
+    #[inline]
+    fn take(&self, stream: usize, record: &Glance<'_>, walker: &mut Walker<'_>, sums: &mut Summing) -> i64 {
+        walker.glance_after(stream, record, sums, |head, state, sums| {
+            sums.statistics.record((stream, head), record, self.classes, state);
+        })
     }
 
     /// Takes the loss that the reader passed last. Its end, ns.
@@ -378,6 +382,20 @@ impl Builder<'_> {
         sums.lose(at);
         at.to
     }
+}
+
+/// Writes who wrote the records of streams that are not read for states. `None`: nothing can be said.
+fn written_piece(
+    written: Option<WrittenTaker<'_>>,
+    counted: &[Counted],
+    is_read: &[bool],
+    to: &mut Writer<'_>,
+) -> Result<Option<Piece>, Error> {
+    let is_unread: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
+    let is_damaged = counted.iter().zip(&is_unread).any(|(of, unread)| *unread && of.damaged > 0);
+    let written = written.filter(|_| !is_damaged);
+    let programs = written.and_then(|written| put_streams(&written.finish(&is_unread)?));
+    Ok(programs.map(|bytes| to.piece(&bytes)).transpose()?)
 }
 
 /// Takes the name of a block device from the record that the reader passed last.

@@ -60,9 +60,9 @@ fn step(random: &mut Random, cpu: u32) -> LaneStep {
 }
 
 fn lane(random: &mut Random, cpu: u32) -> LanePart {
-    let mut lane = LanePart::default();
-    lane.steps = (0..random.below(4u8)).map(|_| step(random, cpu)).collect();
-    lane.leaving = (random.below(2u8) == 0).then(|| actor(random));
+    let steps = (0..random.below(4u8)).map(|_| step(random, cpu)).collect();
+    let leaving = (random.below(2u8) == 0).then(|| actor(random));
+    let mut lane = LanePart { steps, leaving, ..LanePart::default() };
     if random.below(3u8) > 0 {
         lane.current = Some((Context::Thread(random.below(9i32)), time(random)));
         lane.counted_to = BASE + random.below(5000i64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics of a window by thread, process and CPU from the index [spec/index.md 5.6], and from the records where that
-//! does not have them.
+//! Statistics of a window by thread, process and CPU from the index [spec/index.md 5.6], and from the records where
+//! that does not have them.
 
 use kymo_analyze::Level;
 use kymo_analyze::usage::ROWS_MAX;
