@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Indexes: the first byte chooses a piece (head, packets, sums of threads, where these are, summaries, where latencies
 //! are, sums of latencies, all of them, pictures of threads and of CPUs, spans, where these are, what has begun, where
-//! their time went, where values of fields are, those of one, all losses, where wake-ups are, wake-ups), or a
-//! checkpoint of a small trace, which is read on from. Whatever the bytes, it comes to an end.
+//! their time went, where values of fields are, those of one, all losses, where wake-ups are, wake-ups, who
+//! wrote records, statistics of a part, those of programs), or a checkpoint of a small trace, which is read on from.
+//! Whatever the bytes, it comes to an end.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -147,6 +147,17 @@ impl Stats {
         (row.first, row.last) = (row.first.min(span.0), row.last.max(span.1));
     }
 
+    /// Takes so many records of a writer at once, whose classes do not matter. Those with newer records come later.
+    pub fn add_written(&mut self, writer: &Writer, records: u64, span: (i64, i64)) {
+        let Some(index) = self.row(0, span.0, writer) else { return };
+        let row = &mut self.rows[index];
+        row.count = row.count.saturating_add(records);
+        (row.first, row.last) = (row.first.min(span.0), row.last.max(span.1));
+        if !writer.name.is_empty() {
+            row.name = writer.name;
+        }
+    }
+
     /// Rows, sorted by key.
     pub fn rows(&self) -> Vec<(usize, &StatsRow)> {
         let mut rows: Vec<_> = self.rows.iter().enumerate().collect();

@@ -140,6 +140,14 @@ impl Classes {
         (head, known.event_of(fields, record))
     }
 
+    /// Where and when a record was written.
+    #[inline]
+    pub(crate) fn head(&self, record: &Glance<'_>) -> Head {
+        let known = &self.known[self.of_glance(record)];
+        let tid = known.tid.as_ref().and_then(|_| known.tid_of(record.fields().unwrap_or_default(), record));
+        Head { time: clamp(record.ns), cpu: record.cpu(), tid }
+    }
+
     /// The thread that a record names as the one that wrote it.
     pub(crate) fn tid_of(&self, record: &Record<'_>) -> Option<i32> {
         self.known[self.of(record)].tid_of(record.fields().unwrap_or_default(), record)

@@ -19,4 +19,4 @@ pub use environment::{architecture, recorders};
 pub use fields::Payload;
 pub use missing::Missing;
 pub use moves::LossAt;
-pub use walk::{Choose, Seen, Totals, Visit, Walker, walk};
+pub use walk::{Choose, Seen, Totals, Visit, Walker, own_writer, walk};

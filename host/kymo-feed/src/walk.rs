@@ -28,16 +28,8 @@ impl Seen<'_, '_> {
     /// Who wrote it: what it says itself, and for records of a kernel the thread that runs on its CPU.
     pub fn writer(&self, state: &State) -> Writer {
         let record = self.record;
-        let own = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok());
-        if self.head.tid.is_none() && (record.vpid.is_some() || record.vtid.is_some()) {
-            let name = Name::new(record.procname);
-            return Writer {
-                process: own(record.vpid),
-                tid: own(record.vtid),
-                name,
-                cpu: record.cpu,
-                ..Writer::default()
-            };
+        if let Some(writer) = own_writer(record).filter(|_| self.head.tid.is_none()) {
+            return writer;
         }
         let running = record.cpu.and_then(|cpu| state.cpu(cpu)).and_then(|cpu| cpu.thread());
         let tid = self.head.tid.or(running);
@@ -45,6 +37,16 @@ impl Seen<'_, '_> {
         let name = if tid == Some(0) { Name::new("swapper") } else { thread.map(|t| t.name).unwrap_or_default() };
         Writer { process: thread.and_then(|thread| thread.process), tid, name, cpu: record.cpu, ..Writer::default() }
     }
+}
+
+/// Who wrote a record, where it says that itself.
+pub fn own_writer(record: &Record<'_>) -> Option<Writer> {
+    if record.vpid.is_none() && record.vtid.is_none() {
+        return None;
+    }
+    let own = |number: Option<u32>| number.and_then(|number| i32::try_from(number).ok());
+    let (process, tid, name) = (own(record.vpid), own(record.vtid), Name::new(record.procname));
+    Some(Writer { process, tid, name, cpu: record.cpu, ..Writer::default() })
 }
 
 /// Who takes records beside spans.
@@ -244,6 +246,24 @@ impl<'c> Walker<'c> {
     #[inline]
     pub fn glance(&mut self, stream: usize, record: &Glance<'_>, sink: &mut impl Sink) -> i64 {
         self.take(stream, &self.classes.moved(record), sink);
+        clamp(record.ns)
+    }
+
+    /// The same. `before` is shown where and when it was written, and the state before that moves.
+    #[inline]
+    pub fn glance_after<S: Sink>(
+        &mut self,
+        stream: usize,
+        record: &Glance<'_>,
+        sink: &mut S,
+        before: impl FnOnce(&Head, &State, &mut S),
+    ) -> i64 {
+        let of = self.classes.moved(record);
+        match &of {
+            Move::Record(head, _) => before(head, &self.state, sink),
+            _ => before(&self.classes.head(record), &self.state, sink),
+        }
+        self.take(stream, &of, sink);
         clamp(record.ns)
     }
 

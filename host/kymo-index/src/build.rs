@@ -8,12 +8,11 @@ use std::thread;
 
 use kymo_analyze::compact::Put;
 use kymo_analyze::shown::Calls;
-use kymo_ctf::read::{Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
+use kymo_ctf::read::{Glance, Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, DEVICES, LossAt, Walker, device_of, recorders};
 
 use crate::account::{Account, StreamCounts, put_entries};
 use crate::buckets::Buckets;
-use crate::cpu_times::CpuTimes;
 use crate::error::Error;
 use crate::field_head::LOSSES_MAX;
 use crate::field_taker::{FieldTaker, OrderedLoss, StreamValues};
@@ -27,7 +26,10 @@ use crate::span_head::SpanSink;
 use crate::span_maker::{MadeSpans, SpanMaker};
 use crate::span_pairs::SpanPairs;
 use crate::states::{Keeper, Spacing};
+use crate::statistics_maker::StatisticsMaker;
 use crate::stop::Stop;
+use crate::written::{StreamCounter, WrittenTaker};
+use crate::written_bytes::put_streams;
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;
@@ -55,6 +57,22 @@ impl Counted {
     }
 }
 
+/// Who looks at the records of streams that are scanned.
+#[derive(Clone, Copy, Default)]
+struct Takers<'t> {
+    fields: Option<&'t FieldTaker<'t>>,
+    written: Option<&'t WrittenTaker<'t>>,
+}
+
+impl Takers<'_> {
+    /// Whether records of an event can be passed over as bytes.
+    #[inline]
+    fn is_plain(&self, event: usize) -> bool {
+        let is_plain = self.fields.is_none_or(|fields| fields.is_plain(event));
+        is_plain && self.written.is_none_or(|written| written.is_plain(event))
+    }
+}
+
 /// The parts of an index as they are built.
 pub(crate) struct Builder<'b> {
     pub traces: &'b [Trace],
@@ -76,11 +94,13 @@ impl Builder<'_> {
         }
         let others: Vec<usize> = (0..is_read.len()).filter(|&stream| !is_read[stream]).collect();
         let (fields, mut losses) = (FieldTaker::new(trace, self.classes), Vec::new());
+        let written = WrittenTaker::new(trace, self.classes);
+        let takers = Takers { fields: fields.as_ref(), written: written.as_ref() };
         let (give, made) = sync_channel(SPAN_QUEUE);
         let mut sink = SpanSink::new(self.spans, made);
         let (scanned, mut states, spans) = thread::scope(|scope| {
             let scanned = scope.spawn(|| {
-                let scanned = self.scan(trace, &others, fields.as_ref())?;
+                let scanned = self.scan(trace, &others, takers)?;
                 let has_spans = self.make_spans(trace, &scanned, give)?;
                 Ok::<_, Error>((scanned, has_spans))
             });
@@ -108,6 +128,9 @@ impl Builder<'_> {
         let mut states = states?;
         let mut unread = counted.iter().zip(&is_read).filter(|(_, is_read)| !**is_read);
         let has_lost = unread.any(|(of, _)| of.account.lost[2] > 0);
+        if states.statistics.names.is_some() {
+            states.statistics.programs = written_piece(written, &counted, &is_read, to)?;
+        }
         let is_of_others = |of: &Counted, read: bool| !read || !self.has_spans(trace, of);
         let has_all = counted.iter().zip(&is_read).all(|(of, read)| of.damaged == 0 && is_of_others(of, *read));
         states.spans = Some(spans?).filter(|_| has_spans && has_all);
@@ -118,7 +141,7 @@ impl Builder<'_> {
         if has_lost && streams.fields.is_none() {
             // Losses of programs are not in the sums, and answers tell of all losses.
             (states.pyramid, states.pictures) = Default::default();
-            (states.latencies, states.wakes) = Default::default();
+            (states.latencies, states.wakes, states.statistics) = Default::default();
         }
         Ok((streams, states))
     }
@@ -154,7 +177,7 @@ impl Builder<'_> {
     pub fn part(&self, index: usize, to: &mut Writer<'_>) -> Result<StreamsHead, Error> {
         let trace = &self.traces[index];
         let all: Vec<usize> = (0..trace.streams().count()).collect();
-        let mut counted = self.scan(trace, &all, None)?;
+        let mut counted = self.scan(trace, &all, Takers::default())?;
         counted.sort_by_key(|(stream, _)| *stream);
         streams(trace, counted.into_iter().map(|(_, of)| of).collect(), to)
     }
@@ -183,12 +206,7 @@ impl Builder<'_> {
     }
 
     /// Goes through streams one by one, on all CPUs.
-    fn scan(
-        &self,
-        trace: &Trace,
-        streams: &[usize],
-        fields: Option<&FieldTaker<'_>>,
-    ) -> Result<Vec<(usize, Counted)>, Error> {
+    fn scan(&self, trace: &Trace, streams: &[usize], takers: Takers<'_>) -> Result<Vec<(usize, Counted)>, Error> {
         let all: Vec<(&Trace, usize)> = streams.iter().map(|stream| (trace, *stream)).collect();
         let _pass = Scans::of(&all);
         let workers = thread::available_parallelism().map_or(1, usize::from).min(streams.len().max(1));
@@ -196,7 +214,7 @@ impl Builder<'_> {
         let work = || {
             let mut done = Vec::new();
             while let Some(&stream) = streams.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((stream, self.scan_one(trace, stream, fields)?));
+                done.push((stream, self.scan_one(trace, stream, takers)?));
             }
             Ok::<_, Error>(done)
         };
@@ -210,19 +228,22 @@ impl Builder<'_> {
         })
     }
 
-    fn scan_one(&self, trace: &Trace, stream: usize, fields: Option<&FieldTaker<'_>>) -> Result<Counted, Error> {
+    fn scan_one(&self, trace: &Trace, stream: usize, takers: Takers<'_>) -> Result<Counted, Error> {
         let mut scan = trace.scan(stream);
-        let mut values = fields.map(|fields| fields.stream(stream));
+        let mut values = takers.fields.map(|fields| fields.stream(stream));
+        let mut written = takers.written.map(|written| written.stream(stream));
         let mut of = Counted::new(trace, stream);
         while let Some(item) = scan.next() {
             let mark = scan.packet_mark();
             if of.account.packet(mark) {
                 self.stop.check()?;
+                written.iter_mut().for_each(|written| written.packet(&scan));
             }
             match item {
                 Scanned::Record { event, cycles } => {
                     of.account.record(event, cycles);
                     values.iter_mut().for_each(|values| values.record(event, cycles, &scan));
+                    written.iter_mut().for_each(|written| written.record(event, cycles, &scan));
                 }
                 Scanned::Loss { records, packets, from_cycles, to_cycles } => {
                     of.account.has_unnamed_loss |= scan.vpid().is_none();
@@ -231,18 +252,20 @@ impl Builder<'_> {
                     values.iter_mut().for_each(|values| values.loss(lost, times, &scan));
                 }
             }
-            match (&mut values, fields) {
-                (Some(values), Some(fields)) => scan.pass_chosen(
-                    |event| fields.is_plain(event),
+            match values.is_some() || written.is_some() {
+                true => scan.pass_chosen(
+                    |event| takers.is_plain(event),
                     |event, cycles, bytes| {
                         of.account.record(event, cycles);
-                        values.bytes(event, cycles, bytes);
+                        values.iter_mut().for_each(|values| values.bytes(event, cycles, bytes));
+                        written.iter_mut().for_each(|written| written.bytes(event, cycles, bytes));
                     },
                 ),
-                _ => scan.pass_plain(|event, cycles| of.account.record(event, cycles)),
+                false => scan.pass_plain(|event, cycles| of.account.record(event, cycles)),
             }
         }
         values.into_iter().for_each(StreamValues::finish);
+        written.into_iter().for_each(StreamCounter::finish);
         of.finish(scan.caveats().1);
         Ok(of)
     }
@@ -291,7 +314,7 @@ impl Builder<'_> {
             }
             let time = match reader.glance() {
                 Some(record) => {
-                    let time = walker.glance(stream, &record, &mut sums);
+                    let time = self.take(stream, &record, &mut walker, &mut sums);
                     sums.note(time);
                     time
                 }
@@ -305,19 +328,20 @@ impl Builder<'_> {
         counted.iter_mut().zip(&damaged).for_each(|(of, damaged)| of.iter_mut().for_each(|of| of.finish(*damaged)));
         // Where times are damaged, or go back, stretches do not follow each other.
         let is_damaged = damaged.iter().zip(is_read).any(|(damaged, read)| *read && *damaged > 0);
-        let Summed { cpus, mut pyramid, mut pictures, mut latencies, mut wakes } = sums.finish(to)?;
+        let Summed { cpus, mut pyramid, mut pictures, mut latencies, mut wakes, mut statistics } = sums.finish(to)?;
         if is_damaged || walker.state.clock_backs() > 0 {
-            (pyramid, pictures, latencies, wakes) = Default::default();
+            (pyramid, pictures, latencies, wakes, statistics) = Default::default();
         }
-        let (clocks, cpus) = (clocks(self.traces), to.piece(&cpus.bytes())?);
-        let (checkpoints, spans) = (keeper.checkpoints, None);
-        Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, wakes, spans })
+        let (clocks, cpus, spans) = (clocks(self.traces), to.piece(&cpus.bytes())?, None);
+        let checkpoints = keeper.checkpoints;
+        Ok(StatesHead { clocks, cpus, checkpoints, pyramid, pictures, latencies, wakes, statistics, spans })
     }
 
     fn summing(&self) -> Result<Summing, Error> {
         let (calls, recorders) = (Calls::new(&self.classes.vocabulary), recorders(self.traces));
         let devices = self.classes.list.iter().position(|class| class.name == DEVICES);
-        Ok(Summing::new(CpuTimes(Buckets::new(0)), calls, recorders, devices)?)
+        let statistics = StatisticsMaker::start(self.traces, self.classes)?;
+        Ok(Summing::new(calls, recorders, devices, statistics)?)
     }
 
     /// Whether the reader passed a record that tells of a block device; `devices`: the class of these.
@@ -327,6 +351,14 @@ impl Builder<'_> {
             Passed::Record { trace, event, .. } if devices.is_some() => self.classes.at(trace, event) == devices,
             _ => false,
         }
+    }
+
+    /// Takes a record. Its time, ns.
+    #[inline]
+    fn take(&self, stream: usize, record: &Glance<'_>, walker: &mut Walker<'_>, sums: &mut Summing) -> i64 {
+        walker.glance_after(stream, record, sums, |head, state, sums| {
+            sums.statistics.record((stream, head), record, self.classes, state);
+        })
     }
 
     /// Takes the loss that the reader passed last. Its end, ns.
@@ -352,6 +384,20 @@ impl Builder<'_> {
         sums.lose(at);
         at.to
     }
+}
+
+/// Writes who wrote the records of streams that are not read for states. `None`: nothing can be said.
+fn written_piece(
+    written: Option<WrittenTaker<'_>>,
+    counted: &[Counted],
+    is_read: &[bool],
+    to: &mut Writer<'_>,
+) -> Result<Option<Piece>, Error> {
+    let is_unread: Vec<bool> = is_read.iter().map(|is_read| !is_read).collect();
+    let is_damaged = counted.iter().zip(&is_unread).any(|(of, unread)| *unread && of.damaged > 0);
+    let written = written.filter(|_| !is_damaged);
+    let programs = written.and_then(|written| put_streams(&written.finish(&is_unread)?));
+    Ok(programs.map(|bytes| to.piece(&bytes)).transpose()?)
 }
 
 /// Takes the name of a block device from the record that the reader passed last.

@@ -13,6 +13,7 @@ use crate::picture_head::PictureHead;
 use crate::pyramid::PyramidHead;
 use crate::span_head::SpansHead;
 use crate::states::{Checkpoint, put_checkpoints, take_checkpoints};
+use crate::statistics_head::StatisticsHead;
 use crate::wake_head::WakeHead;
 
 /// The head of the file.
@@ -50,6 +51,7 @@ pub(crate) struct StatesHead {
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
     pub wakes: WakeHead,
+    pub statistics: StatisticsHead,
     /// Of a program's own events.
     pub spans: Option<SpansHead>,
 }
@@ -76,6 +78,7 @@ impl IndexHead {
             states.pictures.put(put);
             states.latencies.put(put);
             states.wakes.put(put);
+            states.statistics.put(put);
             put.option(states.spans.as_ref(), |put, spans| spans.put(put));
         });
         put.0
@@ -99,8 +102,9 @@ impl IndexHead {
             let checkpoints = take_checkpoints(take)?;
             let (cpus, pyramid) = (Piece::take(take)?, PyramidHead::take(take)?);
             let (pictures, latencies) = (PictureHead::take(take)?, LatencyHead::take(take)?);
-            let (wakes, spans) = (WakeHead::take(take)?, take.option(SpansHead::take)?);
-            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, wakes, spans })
+            let (wakes, statistics) = (WakeHead::take(take)?, StatisticsHead::take(take)?);
+            let spans = take.option(SpansHead::take)?;
+            Some(StatesHead { clocks, checkpoints, cpus, pyramid, pictures, latencies, wakes, statistics, spans })
         })?;
         // Counts hold whatever a state does by a record.
         take.is_empty().then_some(IndexHead { traces, streams, states: states.filter(|_| is_same) })

@@ -245,9 +245,9 @@ impl Indexes {
 fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<States> {
     let of = head.states.clone().filter(|of| of.clocks == clocks(traces))?;
     let before = of.checkpoints.iter().map(|checkpoint| checkpoint.newest).collect();
-    let pieces_of_sums = Arc::clone(&pieces);
-    let (pictures, latencies, wakes) = (of.pictures, of.latencies, of.wakes);
-    let pyramid = Pyramid { pieces: pieces_of_sums, head: of.pyramid, pictures, latencies, wakes, before };
+    let (pictures, latencies, wakes, statistics) = (of.pictures, of.latencies, of.wakes, of.statistics);
+    let (pieces_of_sums, head) = (Arc::clone(&pieces), of.pyramid);
+    let pyramid = Pyramid { pieces: pieces_of_sums, head, pictures, latencies, wakes, statistics, before };
     let spans = of.spans.map(|head| IndexedSpans { pieces: Arc::clone(&pieces), head });
     Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid, spans })
 }

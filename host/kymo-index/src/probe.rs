@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use kymo_analyze::Vocabulary;
 use kymo_analyze::compact::Take;
 use kymo_analyze::shown::Calls;
+use kymo_analyze::usage::{Usage, UsageScope};
+use kymo_analyze::{Name, Vocabulary};
 use kymo_ctf::read::Trace;
 use kymo_feed::Classes;
 
@@ -24,16 +25,19 @@ use crate::span_bytes::{put_waiting, take_waiting};
 use crate::span_head::SpansHead;
 use crate::span_part::SpanPart;
 use crate::states;
+use crate::statistics_names::{WriterName, WriterNames};
+use crate::statistics_part::StatisticsPart;
 use crate::sums::PartSums;
 use crate::value_sums::ValueSums;
 use crate::wake_head::WakeHead;
 use crate::wake_maker::WakeMaker;
 use crate::wake_part::WakePart;
+use crate::written_bytes::{put_streams, take_streams};
 
 /// Takes bytes for each piece of an index, beside the first byte, which chooses; whether they were one.
 pub fn piece(bytes: &[u8]) -> bool {
     let Some((&kind, rest)) = bytes.split_first() else { return false };
-    match kind % 19 {
+    match kind % 22 {
         0 => IndexHead::decode(rest).is_some(),
         1 => take_entries(rest).is_some(),
         2 => part(rest),
@@ -41,7 +45,7 @@ pub fn piece(bytes: &[u8]) -> bool {
         5 => LatencyHead::take(&mut Take(rest)).is_some(),
         6 => latencies(rest),
         7 => listed_latencies(rest),
-        8 | 9 => picture(rest, kind % 19 == 8),
+        8 | 9 => picture(rest, kind % 22 == 8),
         10 => spans(rest),
         13 => flame(rest),
         11 => SpansHead::take(&mut Take(rest)).is_some(),
@@ -51,6 +55,9 @@ pub fn piece(bytes: &[u8]) -> bool {
         16 => take_losses(rest).is_some_and(|losses| take_losses(&put_losses(&losses)) == Some(losses)),
         17 => WakeHead::take(&mut Take(rest)).is_some(),
         18 => wakes(rest),
+        19 => WriterNames::take(&mut Take(rest)).is_some(),
+        20 => statistics(rest),
+        21 => take_streams(rest).is_some_and(|all| put_streams(&all).and_then(|put| take_streams(&put)) == Some(all)),
         _ => Buckets::take(&mut Take(rest)).is_some(),
     }
 }
@@ -86,6 +93,25 @@ fn wakes(bytes: &[u8]) -> bool {
     }
     let longer = WakeMaker::longer(vec![part.clone(), part.clone()]);
     assert!(longer.is_none_or(|longer| longer.list.len() <= 2 * part.list.len()));
+    true
+}
+
+/// Records and times of a part, with a few names: what was taken is put and taken again, added to itself, and added to
+/// the sums of a window.
+fn statistics(bytes: &[u8]) -> bool {
+    let mut names = WriterNames::default();
+    for tid in 0..20 {
+        names.number(WriterName { process: Some(tid / 3), tid: Some(tid), name: Name::new("name") });
+    }
+    let Some(part) = StatisticsPart::decode(bytes, &names) else { return false };
+    let again = part.encode(&mut names).and_then(|bytes| StatisticsPart::decode(&bytes, &names));
+    assert!(again.is_none_or(|again| again == part));
+    let mut usage = Usage::new(UsageScope::default(), &Vocabulary::new()).of_times();
+    let is_added = usage.append(&part.usage) && usage.append(&part.usage);
+    assert!(!is_added || usage.cpus().count() >= part.usage.lanes.iter().flatten().count());
+    let mut longer = part.clone();
+    longer.append(&part);
+    longer.encode(&mut names);
     true
 }
 

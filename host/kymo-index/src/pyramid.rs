@@ -13,12 +13,15 @@ use kymo_analyze::{
 };
 use kymo_feed::{LossAt, Visit};
 
+use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
 use crate::latency_head::{LatencyHead, LatencyPlace};
 use crate::measuring::Measuring;
 use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
+use crate::statistics_head::StatisticsHead;
+use crate::statistics_maker::StatisticsMaker;
 use crate::sums::PartSums;
 use crate::wake_head::WakeHead;
 use crate::wake_maker::MadeWakes;
@@ -97,6 +100,8 @@ pub(crate) struct Summing {
     latencies: LatencyHead,
     waking: Waking,
     wakes: WakeHead,
+    /// Who wrote and who ran.
+    pub statistics: StatisticsMaker,
 }
 
 /// All that was made of parts.
@@ -106,6 +111,7 @@ pub(crate) struct Summed {
     pub pictures: PictureHead,
     pub latencies: LatencyHead,
     pub wakes: WakeHead,
+    pub statistics: StatisticsHead,
 }
 
 impl Visit for Summing {}
@@ -114,6 +120,7 @@ impl Sink for Summing {
     #[inline]
     fn event(&mut self, head: &Head, event: &Event, state: &State) {
         self.measuring.event(head, event, state);
+        self.statistics.usage.event(head, event, state);
         match *event {
             Event::Migrate { tid, .. } => self.part.migrate(tid),
             Event::Frequency { cpu, khz } => {
@@ -131,12 +138,14 @@ impl Sink for Summing {
         self.part.thread(span, thread, &self.states);
         self.measuring.thread(span, thread);
         self.waking.thread(span);
+        self.statistics.usage.thread(span, thread);
         self.told.threads.push(*span);
     }
 
     #[inline]
     fn cpu(&mut self, span: &CpuSpan) {
         self.cpus.cpu(span);
+        self.statistics.usage.cpu(span);
         self.told.cpus.push(*span);
     }
 
@@ -157,16 +166,23 @@ impl Sink for Summing {
         self.measuring.off(span, threads);
     }
 
-    fn lost(&mut self, _: Option<u32>, _: i64, to: i64) {
+    fn lost(&mut self, cpu: Option<u32>, _: i64, to: i64) {
+        self.statistics.usage.lost(cpu);
         self.measuring.lost(to);
     }
 }
 
 impl Summing {
-    pub fn new(cpus: CpuTimes, states: Calls, recorders: Recorders, devices: Option<usize>) -> io::Result<Summing> {
+    pub fn new(
+        states: Calls,
+        recorders: Recorders,
+        devices: Option<usize>,
+        statistics: StatisticsMaker,
+    ) -> io::Result<Summing> {
         Ok(Summing {
-            cpus,
+            cpus: CpuTimes(Buckets::new(0)),
             devices,
+            statistics,
             states,
             part: PartSums::default(),
             first: Vec::new(),
@@ -209,6 +225,7 @@ impl Summing {
         self.told = self.painter.give(std::mem::take(&mut self.told));
         self.measuring.end_part();
         self.waking.end_part();
+        self.statistics.end_part(to)?;
         for made in self.measuring.made() {
             self.latencies.add(made.level, LatencyPlace::write(made, to)?);
         }
@@ -259,8 +276,8 @@ impl Summing {
         }
         let parts = self.first.len();
         if parts == 0 {
-            let (pyramid, pictures, latencies, wakes) = Default::default();
-            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies, wakes });
+            let (pyramid, pictures, latencies, wakes, statistics) = Default::default();
+            return Ok(Summed { cpus: self.cpus, pyramid, pictures, latencies, wakes, statistics });
         }
         // The lowest from a boundary on: what is late there makes the boundaries before it none.
         let mut after = vec![self.first_now; parts + 1];
@@ -269,8 +286,9 @@ impl Summing {
         }
         let levels = self.levels.into_iter().map(|level| level.pieces).filter(|pieces| !pieces.is_empty()).collect();
         let pyramid = PyramidHead { after, levels };
-        let Summing { cpus, pictures, latencies, wakes, .. } = self;
-        Ok(Summed { cpus, pyramid, pictures, latencies, wakes })
+        let Summing { cpus, pictures, latencies, wakes, statistics, .. } = self;
+        let statistics = statistics.finish(to)?;
+        Ok(Summed { cpus, pyramid, pictures, latencies, wakes, statistics })
     }
 }
 
@@ -293,6 +311,7 @@ pub struct Pyramid {
     pub(crate) pictures: PictureHead,
     pub(crate) latencies: LatencyHead,
     pub(crate) wakes: WakeHead,
+    pub(crate) statistics: StatisticsHead,
     /// Newest time in front of each boundary, ns.
     pub(crate) before: Vec<i64>,
 }
@@ -376,6 +395,7 @@ impl Pyramid {
         }
         self.check_pictures()?;
         self.check_latencies()?;
-        self.check_wakes()
+        self.check_wakes()?;
+        self.check_statistics()
     }
 }

@@ -25,3 +25,4 @@ mod sums;
 mod truth;
 mod vanishing;
 mod wakes;
+mod writers;

@@ -34,6 +34,11 @@ impl Actor {
         }
     }
 
+    /// The same where it does not matter what the process is called.
+    pub(super) fn without_process_name(self) -> Actor {
+        Actor { process_name: Name::default(), ..self }
+    }
+
     /// A thread as a state knows it.
     pub(super) fn of(state: &State, tid: i32) -> Actor {
         let Some(thread) = state.thread(tid) else { return Actor::bare(tid) };

@@ -30,11 +30,22 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
+    /// Adds a stretch of a run.
+    #[inline]
+    pub(super) fn add(&mut self, ns: u64, is_interrupt: bool, doubt: Doubt) {
+        let doubt = marks(doubt);
+        self.ns = self.ns.saturating_add(ns);
+        let [interrupted_ns, doubtful_ns] = [is_interrupt, !doubt.is_none()].map(|is_it| if is_it { ns } else { 0 });
+        self.interrupted_ns = self.interrupted_ns.saturating_add(interrupted_ns);
+        self.doubtful_ns = self.doubtful_ns.saturating_add(doubtful_ns);
+        self.doubt |= doubt;
+    }
+
     /// Adds that of another one.
     pub fn plus(&mut self, other: &CpuTime) {
         self.ns = self.ns.saturating_add(other.ns);
         self.interrupted_ns = self.interrupted_ns.saturating_add(other.interrupted_ns);
-        self.runs += other.runs;
+        self.runs = self.runs.saturating_add(other.runs);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.doubtful_ns = self.doubtful_ns.saturating_add(other.doubtful_ns);
         self.doubt |= other.doubt;

@@ -3,7 +3,7 @@
 //! the switch behind it says whether it was what it seemed to be.
 
 use super::actor::ActorStretch;
-use super::amounts::{CpuTime, marks};
+use super::amounts::CpuTime;
 use crate::doubt::Doubt;
 use crate::span::{Context, CpuSpan};
 use crate::state::Cpu;
@@ -36,6 +36,41 @@ impl CpuUse {
         self.thread_ns.saturating_add(self.interrupt_ns)
     }
 
+    /// Adds a run that is over. `has_thread`: it was that of a thread; `is_wanted`: of one that is asked for.
+    pub(super) fn settle(&mut self, run: &Run, has_thread: bool, is_wanted: bool) {
+        let own_ns = run.time.ns.saturating_sub(run.time.interrupted_ns);
+        let interrupts = if is_wanted { &mut self.interrupt_ns } else { &mut self.other_ns };
+        *interrupts = interrupts.saturating_add(run.time.interrupted_ns);
+        let is_idle = run.current == Context::Idle && !run.is_contested;
+        let part = match has_thread {
+            true if is_wanted => &mut self.thread_ns,
+            true => &mut self.other_ns,
+            false if is_idle => &mut self.idle_ns,
+            false => &mut self.unknown_ns,
+        };
+        *part = part.saturating_add(own_ns);
+        if is_idle || has_thread {
+            self.inferred_ns = self.inferred_ns.saturating_add(run.inferred_ns);
+        }
+        self.runs = self.runs.saturating_add(u64::from(has_thread && is_wanted));
+    }
+
+    /// Adds what it did later.
+    pub(super) fn plus(&mut self, later: &CpuUse) {
+        for (sum, more) in [
+            (&mut self.thread_ns, later.thread_ns),
+            (&mut self.interrupt_ns, later.interrupt_ns),
+            (&mut self.other_ns, later.other_ns),
+            (&mut self.idle_ns, later.idle_ns),
+            (&mut self.unknown_ns, later.unknown_ns),
+            (&mut self.inferred_ns, later.inferred_ns),
+            (&mut self.runs, later.runs),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.has_records |= later.has_records;
+    }
+
     /// All parts, ns.
     pub(super) fn total_ns(&self) -> u64 {
         let parts = [self.thread_ns, self.interrupt_ns, self.other_ns, self.idle_ns, self.unknown_ns];
@@ -56,17 +91,16 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn of(current: Context) -> Run {
+    pub fn of(current: Context) -> Run {
         Run { current, time: CpuTime::default(), inferred_ns: 0, is_contested: false }
     }
 
-    fn add(&mut self, ns: u64, is_interrupt: bool, doubt: Doubt) {
-        let doubt = marks(doubt);
-        let time = &mut self.time;
-        time.ns = time.ns.saturating_add(ns);
-        time.interrupted_ns += if is_interrupt { ns } else { 0 };
-        time.doubtful_ns += if doubt.is_none() { 0 } else { ns };
-        time.doubt |= doubt;
+    /// Whose number of a thread it is; `None`: nobody's, or it is not certain.
+    pub fn thread(&self) -> Option<i32> {
+        match self.current {
+            Context::Thread(tid) if !self.is_contested => Some(tid),
+            _ => None,
+        }
     }
 }
 
@@ -131,7 +165,7 @@ impl Lane {
         let from = span.from.max(self.counted_to).max(begin);
         self.counted_to = self.counted_to.max(span.to);
         if let Some((from, to)) = stretch.cut(from, span.to) {
-            self.run.add(to.abs_diff(from), matches!(span.context, Context::Interrupt(_)), span.doubt);
+            self.run.time.add(to.abs_diff(from), matches!(span.context, Context::Interrupt(_)), span.doubt);
         }
         over
     }
@@ -156,7 +190,7 @@ impl Lane {
         }
         if let Some((from, to)) = stretch.cut(begin, until) {
             let ns = to.abs_diff(from);
-            self.run.add(ns, false, Doubt::NONE);
+            self.run.time.add(ns, false, Doubt::NONE);
             self.run.inferred_ns = self.run.inferred_ns.saturating_add(ns);
             self.run.time.doubtful_ns = self.run.time.doubtful_ns.saturating_add(ns);
             self.run.time.doubt |= Doubt::START;
@@ -179,6 +213,22 @@ impl Lane {
     pub fn contest(&mut self, current: Option<Context>) {
         self.run.is_contested |= self.run.time.ns > 0 && current == Some(self.run.current);
         self.contested = current;
+    }
+
+    /// Whether the next stretch may be of somebody else than it seems.
+    pub fn is_contested(&self) -> bool {
+        self.contested.is_some()
+    }
+
+    /// Adds time to the run, up to which all is added up then.
+    pub fn spend(&mut self, time: &CpuTime, counted_to: i64) {
+        self.run.time.plus(time);
+        self.counted_to = counted_to;
+    }
+
+    /// Goes on with a run that has begun.
+    pub fn go_on(&mut self, run: Run) {
+        self.run = run;
     }
 
     /// Records were lost.

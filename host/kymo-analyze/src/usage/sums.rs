@@ -20,7 +20,7 @@ use crate::span::{CallSpan, Context, CpuSpan, Doing, InterruptSpan, ThreadSpan};
 use crate::state::{CPUS_MAX, State, Thread, Threads};
 
 /// Threads that are kept apart at most; the rest is one row.
-const ROWS_MAX: usize = 1 << 16;
+pub const ROWS_MAX: usize = 1 << 16;
 /// `fcntl` commands that copy a descriptor: to one that stays open over exec, to one that does not.
 const DUPLICATES: [u64; 2] = [0, 1030];
 
@@ -48,17 +48,19 @@ impl ThreadUse {
 /// is asked for: which files are open is known only from the begin.
 #[derive(Clone, Debug)]
 pub struct Usage {
-    scope: UsageScope,
+    pub(super) scope: UsageScope,
+    /// Only times are asked for, and not what processes are called.
+    is_of_times: bool,
     /// What ends with the record that comes is asked for.
     is_taken: bool,
     roles: Roles,
     /// The stretch, as far as recording covers it.
-    begin: Option<i64>,
+    pub(super) begin: Option<i64>,
     end: i64,
     lanes: BTreeMap<u32, Lane>,
     threads: Map<Actor, ThreadUse>,
     /// Who was about to leave a CPU at its newest switch.
-    leaving: BTreeMap<u32, Actor>,
+    pub(super) leaving: BTreeMap<u32, Actor>,
     process_names: Map<i32, Name>,
     interrupts: BTreeMap<(Interrupt, Name), Durations>,
     disks: Disks,
@@ -75,6 +77,7 @@ impl Usage {
     pub fn new(scope: UsageScope, vocabulary: &Vocabulary) -> Usage {
         Usage {
             scope,
+            is_of_times: false,
             is_taken: true,
             roles: Roles::new(vocabulary),
             begin: None,
@@ -90,6 +93,16 @@ impl Usage {
             lost_places: 0,
             is_lost: false,
         }
+    }
+
+    /// The same, of times only: without files and requests. Processes have no names.
+    pub fn of_times(self) -> Usage {
+        Usage { is_of_times: true, ..self }
+    }
+
+    /// Threads with what they used, as they are kept apart now.
+    pub fn thread_count(&self) -> usize {
+        self.threads.len()
     }
 
     /// The same for a recording of chosen processes: it begins with them, and who ran on a CPU before its first record
@@ -126,6 +139,9 @@ impl Usage {
 
     /// Says which file the system call opens that a thread begins.
     pub fn opening(&mut self, head: &Head, state: &State, path: &str) {
+        if self.is_of_times {
+            return;
+        }
         if let Some(tid) = writer(head, state) {
             self.opening.told(tid, path, head.time);
         }
@@ -133,7 +149,7 @@ impl Usage {
 
     /// Says which file the kernel opens in the system call that a thread is in.
     pub fn opened(&mut self, head: &Head, state: &State, path: &str) {
-        let Some(tid) = writer(head, state) else { return };
+        let Some(tid) = writer(head, state).filter(|_| !self.is_of_times) else { return };
         let call = state.thread(tid).and_then(|thread| thread.call);
         if let Some(call) = call.and_then(|call| self.opens(call.call)) {
             self.opening.found(tid, path, call, head.time);
@@ -142,7 +158,7 @@ impl Usage {
 
     /// Says what the state dump has found of a descriptor.
     pub fn dumped_file(&mut self, process: i32, fd: i32, path: &str, closes_on_exec: bool, at: i64) {
-        if self.roles.has_ends() {
+        if self.roles.has_ends() && !self.is_of_times {
             self.files.dumped(process, fd, path, closes_on_exec, at);
         }
     }
@@ -170,7 +186,8 @@ impl Usage {
         over.into_iter().for_each(|(number, run)| self.settle(number, run, None));
         let stretch_ns = self.end.abs_diff(begin);
         for lane in self.lanes.values_mut() {
-            lane.used.unknown_ns += stretch_ns.saturating_sub(lane.used.total_ns());
+            let rest_ns = stretch_ns.saturating_sub(lane.used.total_ns());
+            lane.used.unknown_ns = lane.used.unknown_ns.saturating_add(rest_ns);
         }
         for (actor, used) in std::mem::take(&mut self.threads) {
             let known = Actor::of(state, actor.tid);
@@ -250,7 +267,7 @@ impl Usage {
         self.roles.of(call).filter(|(role, _)| *role == Role::Opens).map(|(_, name)| name)
     }
 
-    fn lane(&mut self, number: u32) -> Option<&mut Lane> {
+    pub(super) fn lane(&mut self, number: u32) -> Option<&mut Lane> {
         if number >= CPUS_MAX || !self.scope.has_cpu(number) {
             return None;
         }
@@ -264,43 +281,25 @@ impl Usage {
         }))
     }
 
-    fn thread_row(&mut self, actor: Actor) -> &mut ThreadUse {
+    pub(super) fn thread_row(&mut self, actor: Actor) -> &mut ThreadUse {
         let is_full = self.threads.len() >= ROWS_MAX && !self.threads.contains_key(&actor);
         let actor = if is_full { Actor { name: Name::new("(others)"), ..Actor::bare(-1) } } else { actor };
         self.threads.entry(actor).or_default()
     }
 
     /// Adds a run that is over to its CPU and thread.
-    fn settle(&mut self, number: u32, run: Run, actor: Option<Actor>) {
-        let time = run.time;
-        let own_ns = time.ns.saturating_sub(time.interrupted_ns);
+    pub(super) fn settle(&mut self, number: u32, run: Run, actor: Option<Actor>) {
         let leaving = self.leaving.get(&number).copied();
-        let actor = match run.current {
-            Context::Thread(tid) if !run.is_contested => {
-                let known = [actor, leaving].into_iter().flatten().find(|actor| actor.tid == tid);
-                Some(known.unwrap_or_else(|| Actor::bare(tid)))
-            }
-            _ => None,
-        };
+        let actor = run.thread().map(|tid| {
+            let known = [actor, leaving].into_iter().flatten().find(|actor| actor.tid == tid);
+            known.unwrap_or_else(|| Actor::bare(tid))
+        });
         let is_asked = actor.map_or(self.scope.is_everybody(), |actor| self.scope.wants(&actor));
         let is_wanted = is_asked && self.is_taken;
         let Some(lane) = self.lane(number) else { return };
-        let used = &mut lane.used;
-        let interrupts = if is_wanted { &mut used.interrupt_ns } else { &mut used.other_ns };
-        *interrupts = interrupts.saturating_add(time.interrupted_ns);
-        let is_idle = run.current == Context::Idle && !run.is_contested;
-        let part = match actor {
-            Some(_) if is_wanted => &mut used.thread_ns,
-            Some(_) => &mut used.other_ns,
-            None if is_idle => &mut used.idle_ns,
-            None => &mut used.unknown_ns,
-        };
-        *part = part.saturating_add(own_ns);
-        if is_idle || actor.is_some() {
-            used.inferred_ns = used.inferred_ns.saturating_add(run.inferred_ns);
-        }
+        lane.used.settle(&run, actor.is_some(), is_wanted);
         if let Some(actor) = actor.filter(|_| is_wanted) {
-            used.runs += 1;
+            let time = run.time;
             self.thread_row(actor).cpu.plus(&CpuTime { runs: 1, longest_ns: time.ns, ..time });
         }
     }
@@ -329,14 +328,32 @@ impl Usage {
         self.check_current(Some(number), prev, state);
         self.check_elsewhere(number, next, state);
         let is_first = state.cpu(number).is_none_or(|cpu| cpu.current == Context::Unknown);
-        let (begin, stretch) = (self.begin.unwrap_or(at), self.scope.stretch());
-        if let Some(lane) = self.lane(number).filter(|_| is_first) {
-            lane.first_switch(context_of(prev), at, begin, stretch);
+        if is_first {
+            self.first_switch(number, context_of(prev), at);
         }
         if prev != 0 {
-            let actor = Actor::of(state, prev);
+            let actor = self.called(Actor::of(state, prev));
             self.learn_process(&actor);
             self.leaving.insert(number, actor);
+        }
+    }
+
+    /// The first switch of a CPU that the state knows of.
+    pub(super) fn first_switch(&mut self, number: u32, leaves: Context, at: i64) {
+        let (begin, stretch) = (self.begin.unwrap_or(at), self.scope.stretch());
+        self.lane(number).into_iter().for_each(|lane| lane.first_switch(leaves, at, begin, stretch));
+    }
+
+    /// Somebody, with the name of the process where that matters.
+    fn called(&self, actor: Actor) -> Actor {
+        if self.is_of_times { actor.without_process_name() } else { actor }
+    }
+
+    /// A thread has left a CPU.
+    pub(super) fn left(&mut self, number: u32, actor: Actor) {
+        let lane = self.lane(number).filter(|lane| lane.current() == Context::Thread(actor.tid));
+        if let Some(run) = lane.and_then(Lane::end) {
+            self.settle(number, run, Some(actor));
         }
     }
 
@@ -347,20 +364,26 @@ impl Usage {
     }
 
     /// A thread is about to take another name: what it did until now belongs to the name that it has.
-    fn renamed(&mut self, tid: i32, name: Name, at: i64, state: &State) {
-        let Some(thread) = state.thread(tid).filter(|thread| !name.is_empty() && thread.name != name) else { return };
-        let Doing::Running { cpu: number } = thread.doing else { return };
-        let Some(cpu) = state.cpu(number).filter(|cpu| cpu.current == Context::Thread(tid)) else { return };
-        let (context, current, doubt) = (cpu.context(), cpu.current, cpu.doubt());
-        let until_now = CpuSpan { cpu: number, from: cpu.since, to: at, context, current, doubt };
+    fn renamed(&mut self, tid: i32, name: Name, head: &Head, state: &State) {
+        let Some(until_now) = Usage::until_rename(tid, name, head, state) else { return };
         self.cpu(&until_now);
-        let actor = Actor::of(state, tid);
-        if let Some(run) = self.lane(number).and_then(Lane::end) {
-            self.settle(number, run, Some(actor));
+        let actor = self.called(Actor::of(state, tid));
+        if let Some(run) = self.lane(until_now.cpu).and_then(Lane::end) {
+            self.settle(until_now.cpu, run, Some(actor));
         }
-        if thread.process == Some(tid) {
+        if actor.process == Some(tid) {
             self.process_names.insert(tid, name);
         }
+    }
+
+    /// What the CPU of a thread did up to where that takes another name. `None`: it does not, or does not run.
+    pub(super) fn until_rename(tid: i32, name: Name, head: &Head, state: &State) -> Option<CpuSpan> {
+        let thread = state.thread(tid).filter(|thread| !name.is_empty() && thread.name != name)?;
+        let Doing::Running { cpu: number } = thread.doing else { return None };
+        let cpu = state.cpu(number).filter(|cpu| cpu.current == Context::Thread(tid))?;
+        let to = state.now().map_or(head.time, |now| now.max(head.time));
+        let (context, current, doubt) = (cpu.context(), cpu.current, cpu.doubt());
+        Some(CpuSpan { cpu: number, from: cpu.since, to, context, current, doubt })
     }
 
     fn request(&mut self, head: &Head, event: &Event, at: i64, state: &State) {
@@ -457,22 +480,21 @@ impl Sink for Usage {
             _ => self.check(head, state),
         }
         match *event {
-            Event::Rename { tid: Some(tid), name, .. } => self.renamed(tid, name, at, state),
-            Event::Exec { old_tid, name, .. } => self.renamed(old_tid, name, at, state),
-            Event::Io { .. } => self.request(head, event, at, state),
+            Event::Rename { tid: Some(tid), name, .. } => self.renamed(tid, name, head, state),
+            Event::Exec { old_tid, name, .. } => self.renamed(old_tid, name, head, state),
+            Event::Io { .. } if !self.is_of_times => self.request(head, event, at, state),
             _ => {}
         }
-        self.follow_files(head, event, state);
+        if !self.is_of_times {
+            self.follow_files(head, event, state);
+        }
     }
 
     fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
         let Doing::Running { cpu } = span.doing else { return };
         let name = thread.process.and_then(|process| self.process_names.get(&process).copied());
-        let actor = Actor::new(thread, name.unwrap_or_default());
-        let lane = self.lane(cpu).filter(|lane| lane.current() == Context::Thread(span.tid));
-        if let Some(run) = lane.and_then(Lane::end) {
-            self.settle(cpu, run, Some(actor));
-        }
+        let actor = self.called(Actor::new(thread, name.unwrap_or_default()));
+        self.left(cpu, Actor { tid: span.tid, ..actor });
     }
 
     fn cpu(&mut self, span: &CpuSpan) {
@@ -485,6 +507,9 @@ impl Sink for Usage {
     }
 
     fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
+        if self.is_of_times {
+            return;
+        }
         let is_listed = matches!(span.interrupt, Interrupt::Irq(_) | Interrupt::Vector(_) | Interrupt::Softirq(_));
         let thread = match span.current {
             Context::Thread(tid) => threads.get(tid),
@@ -506,6 +531,9 @@ impl Sink for Usage {
     }
 
     fn call(&mut self, span: &CallSpan, thread: &Thread) {
+        if self.is_of_times {
+            return;
+        }
         // Without the calls that end it, nobody knows for how long a path is that of the number.
         let path = self.opening.take(span.tid).filter(|_| self.roles.has_ends());
         let Some((role, call)) = self.roles.of(span.call) else { return };
@@ -550,6 +578,6 @@ fn writer(head: &Head, state: &State) -> Option<i32> {
 }
 
 /// A thread, or idle.
-fn context_of(tid: i32) -> Context {
+pub(super) fn context_of(tid: i32) -> Context {
     if tid == 0 { Context::Idle } else { Context::Thread(tid) }
 }

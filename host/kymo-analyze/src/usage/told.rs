@@ -79,6 +79,11 @@ impl Told {
     }
 }
 
+/// Whether records of a class say that the machine has a CPU.
+pub fn tells_of_cpus(class: &Class) -> bool {
+    matches!(tells(class), Some(Tells::Cpu { .. }))
+}
+
 fn tells(class: &Class) -> Option<Tells> {
     let at = |name: &str| class.field(&[name]).map(|field| field.position);
     Some(match statement_of(&class.name)? {

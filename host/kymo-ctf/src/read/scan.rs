@@ -2,7 +2,7 @@
 //! One stream for itself, from its first item to its last: times and events, and fields where somebody looks at them.
 
 use super::error::Caveat;
-use super::glance::Glance;
+use super::glance::{Glance, PacketWriter};
 use super::lens::Lens;
 use super::stream::{Next, PacketMark, Stream, Until};
 use super::trace::Trace;
@@ -93,6 +93,11 @@ impl Scan<'_> {
     /// The process that the packet of the last item names.
     pub fn vpid(&self) -> Option<u32> {
         self.0.facts.vpid
+    }
+
+    /// What the packet of the last item says of who wrote it.
+    pub fn packet_writer(&self) -> PacketWriter<'_> {
+        PacketWriter { pid: self.0.facts.vpid, tid: self.0.facts.vtid, name: &self.0.facts.procname }
     }
 
     /// The CPU of the packet of the last item.

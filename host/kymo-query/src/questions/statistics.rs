@@ -2,21 +2,21 @@
 //! Counts, rates and times of a window by event, process, thread or CPU [spec/view.md 4.20]. Records are counted by
 //! what `kymo stats` counts with, and times are the sums of `kymo top`: nothing is added up here a second time.
 
+mod indexed;
+mod middle;
+mod pass;
+mod programs;
 mod rows;
 
-use kymo_analyze::usage::{Told, Usage, UsageScope};
-use kymo_analyze::{
-    CallSpan, CpuSpan, Event, Head, InterruptSpan, Level, Sink, State, Stats, Thread, ThreadSpan, Threads, Writer,
-};
-use kymo_feed::{Payload, Seen, Visit, is_by_writer};
+use kymo_analyze::Level;
 
 use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
-use crate::event_counts::{EventCounts, WindowCounts, event_counts};
 use crate::opened::Opened;
-use crate::parameters::{Parameters, Window};
-use crate::walk::{Gather, LOSSES_MAX, LossLog, Stop, Walk};
+use crate::parameters::Parameters;
+use crate::walk::{LOSSES_MAX, LossLog, Stop, Walk, Walked};
+use pass::StatisticsPass;
 use rows::{Row, Sort};
 
 /// What rows are made by.
@@ -28,134 +28,42 @@ const SORTS: [(&str, Sort); 3] = [("records", Sort::Records), ("time", Sort::Tim
 /// Unknown time is reported from this share of the CPUs' time on: a switch takes its time, too.
 const UNKNOWN_MIN: f64 = 1e-4;
 
-/// Records and times on the way.
-struct StatisticsPass {
-    stats: Stats,
-    /// None where no times are asked for, or none are known.
-    usage: Option<Usage>,
-    told: Told,
-    needs_writer: bool,
-    is_all: bool,
-    records: u64,
-    selected: u64,
-    span: Option<(i64, i64)>,
-}
-
-impl StatisticsPass {
-    fn new(of: &Opened, level: Level, window: Window, is_all: bool) -> StatisticsPass {
-        let scope = UsageScope { from: window.from, to: window.to, ..UsageScope::default() };
-        let usage = (level != Level::Event && of.has_switches()).then(|| {
-            let usage = Usage::new(scope, &of.classes.vocabulary);
-            if of.is_restricted { usage.without_begin() } else { usage }
-        });
-        StatisticsPass {
-            stats: Stats::new(&[level], false, &of.classes.list),
-            usage,
-            told: Told::new(&of.classes.list),
-            needs_writer: level != Level::Event,
-            is_all,
-            records: 0,
-            selected: 0,
-            span: None,
-        }
-    }
-
-    /// Seconds from the first record of the window to its last: what `kymo stats` divides by.
-    fn seconds(&self) -> f64 {
-        self.span.map_or(0.0, |(first, last)| last.abs_diff(first) as f64 / 1e9)
-    }
-}
-
-impl StatisticsPass {
-    /// Counts by event that the index has, with the losses. `None` where more is asked for.
-    fn of_index(
-        of: &Opened,
-        level: Level,
-        (window, is_all): (Window, bool),
-        stop: &Stop,
-    ) -> Result<Option<(StatisticsPass, LossLog)>, Error> {
-        if level != Level::Event || !is_all {
-            return Ok(None);
-        }
-        let mut counted = StatisticsPass::new(of, level, window, is_all);
-        if window.pair() == of.whole() {
-            let found = event_counts(&of.traces, &of.indexes, &of.classes, |_| true, &mut counted.stats);
-            // Losses are to be listed.
-            if let Some(EventCounts { records, .. }) = found.filter(|found| found.lost.is_none()) {
-                (counted.records, counted.selected, counted.span) = (records, records, of.bounds);
-                return Ok(Some((counted, LossLog::default())));
-            }
-            counted.stats = Stats::new(&[level], false, &of.classes.list);
-        }
-        let Some(counts) = WindowCounts::of(of, window, stop)? else { return Ok(None) };
-        let records = counts.records();
-        (counted.records, counted.selected, counted.span) = (records, records, counts.span());
-        Ok(counts.add_to(&mut counted.stats, &of.classes).then_some((counted, counts.losses)))
-    }
-}
-
-impl Visit for StatisticsPass {
-    fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
-        let (time, payload) = (seen.head.time, Payload(seen.record.payload));
-        self.records += 1;
-        self.span = Some(self.span.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
-        if let Some(usage) = &mut self.usage {
-            usage.take(seen.is_selected);
-            self.told.record(seen.class, &seen.head, &payload, state, usage);
-            if is_by_writer(seen.record.stream) {
-                usage.check(&seen.head, state);
-            }
-        }
-        if seen.is_selected {
-            self.selected += 1;
-            let writer = if self.needs_writer { seen.writer(state) } else { Writer::default() };
-            self.stats.add(seen.class, (time, seen.record.bits), &writer, &payload);
-        }
-    }
-}
-
-impl Sink for StatisticsPass {
-    fn event(&mut self, head: &Head, event: &Event, state: &State) {
-        self.usage.iter_mut().for_each(|usage| usage.event(head, event, state));
-    }
-
-    fn thread(&mut self, span: &ThreadSpan, thread: &Thread) {
-        self.usage.iter_mut().for_each(|usage| usage.thread(span, thread));
-    }
-
-    fn cpu(&mut self, span: &CpuSpan) {
-        self.usage.iter_mut().for_each(|usage| usage.cpu(span));
-    }
-
-    fn interrupt(&mut self, span: &InterruptSpan, threads: Threads<'_>) {
-        self.usage.iter_mut().for_each(|usage| usage.interrupt(span, threads));
-    }
-
-    fn call(&mut self, span: &CallSpan, thread: &Thread) {
-        self.usage.iter_mut().for_each(|usage| usage.call(span, thread));
-    }
-
-    fn lost(&mut self, cpu: Option<u32>, from: i64, to: i64) {
-        self.usage.iter_mut().for_each(|usage| usage.lost(cpu, from, to));
-    }
-}
-
-impl Gather for StatisticsPass {
-    fn begin(&mut self, state: &State) {
-        self.usage = self.usage.take().map(|usage| usage.resume(state));
-    }
-
-    fn open(&mut self, _: &State, _: i64) {
-        // What ends with the window ends with no record.
-        self.usage.iter_mut().for_each(|usage| usage.take(self.is_all));
-    }
-}
-
 fn named<T: Copy>(name: &str, text: Option<&str>, of: &[(&str, T)], default: T) -> Result<T, Error> {
     let Some(text) = text else { return Ok(default) };
     let known = of.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     let names = || of.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     known.ok_or_else(|| Error::parameter(name, format!("one of {}", names())))
+}
+
+/// What was counted.
+struct Counted<'o> {
+    pass: StatisticsPass<'o>,
+    /// Or what was lost, where nothing was walked.
+    walked: Result<Walked, LossLog>,
+    source: &'static str,
+}
+
+/// Counts a window: from the index where it has that.
+fn counted<'o>(
+    of: &'o Opened,
+    level: Level,
+    walk: Walk<'o>,
+    notes: &mut Vec<String>,
+    stop: &Stop,
+) -> Result<Counted<'o>, Error> {
+    let (window, is_all) = (walk.window(), walk.is_all());
+    if let Some((pass, losses)) = StatisticsPass::of_index(of, level, (window, is_all), stop)? {
+        return Ok(Counted { pass, walked: Err(losses), source: "index" });
+    }
+    if level != Level::Event && is_all {
+        if let Some((pass, walked)) = indexed::indexed(of, level, window, notes, stop)? {
+            return Ok(Counted { pass, walked: Ok(walked), source: "index" });
+        }
+    }
+    let mut pass = StatisticsPass::new(of, level, window, is_all);
+    let walked = walk.run(&mut pass, stop)?;
+    pass.finish(&walked.state);
+    Ok(Counted { pass, walked: Ok(walked), source: "records" })
 }
 
 /// Answers `statistics`.
@@ -172,18 +80,12 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     }
     let limit = parameters.limit(100)?;
     let walk = Walk::new(of, window).filtered(parameters)?.until_last_record();
-    let (gather, walked) = match StatisticsPass::of_index(of, level, (window, walk.is_all()), stop)? {
-        Some((counted, losses)) => (counted, Err(losses)),
-        None => {
-            let mut gather = StatisticsPass::new(of, level, window, walk.is_all());
-            let walked = walk.run(&mut gather, stop)?;
-            gather.usage.iter_mut().for_each(|usage| usage.finish(&walked.state));
-            (gather, Ok(walked))
-        }
-    };
+    let mut notes = Vec::new();
+    let Counted { pass: gather, walked, source } = counted(of, level, walk, &mut notes, stop)?;
     let mut answer = begin("statistics", of, window);
+    answer.notes.extend(notes);
     tell_totals(&mut answer, of, &gather, level);
-    let mut all = rows::all(of, level, &gather.stats, gather.usage.as_ref());
+    let mut all = rows::all(of, level, &gather);
     rows::sort(&mut all.rows, sort);
     answer.set("total", all.rows.len());
     let rest: Vec<Row> = if all.rows.len() > limit { all.rows.split_off(limit) } else { Vec::new() };
@@ -194,7 +96,7 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
     let others = table("others", &mut answer, (level, seconds), others.as_slice());
     let others = others.column("rows", (!rest.is_empty() || all.is_cut).then_some(rest.len() as u64));
     answer.push(others);
-    answer.set("source", if walked.is_ok() { "records" } else { "index" });
+    answer.set("source", source);
     match walked {
         Ok(walked) => walked.tell(&mut answer),
         Err(losses) => losses.tell(&mut answer, LOSSES_MAX),
@@ -203,7 +105,7 @@ pub fn statistics(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Resu
 }
 
 /// What is of all rows, and what qualifies it.
-fn tell_totals(answer: &mut Answer, of: &Opened, gather: &StatisticsPass, level: Level) {
+fn tell_totals(answer: &mut Answer, of: &Opened, gather: &StatisticsPass<'_>, level: Level) {
     let by = LEVELS.iter().find(|(_, known)| *known == level).map(|(name, _)| *name);
     answer.set("by", by);
     answer.set("records", gather.records);

@@ -6,9 +6,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kymo_analyze::usage::{Actor, CpuUse, ThreadUse, Usage};
-use kymo_analyze::{Doubt, Level, Stats};
+use kymo_analyze::{Doubt, Level};
 
+use super::pass::StatisticsPass;
 use crate::opened::Opened;
+use crate::people::People;
 
 /// What rows are sorted by; equal ones by their key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,8 @@ pub fn timed_stretch(usage: &Usage) -> Option<(i64, i64)> {
 }
 
 /// The rows of what was counted, in the order of their keys.
-pub fn all(of: &Opened, level: Level, stats: &Stats, usage: Option<&Usage>) -> Rows {
+pub fn all(of: &Opened, level: Level, pass: &StatisticsPass<'_>) -> Rows {
+    let (stats, usage) = (&pass.stats, pass.usage.as_ref());
     let mut by_key: BTreeMap<Option<i64>, Row> = BTreeMap::new();
     for (_, counted) in stats.rows() {
         let key = counted.key.first().copied().flatten();
@@ -135,17 +138,10 @@ pub fn all(of: &Opened, level: Level, stats: &Stats, usage: Option<&Usage>) -> R
                     is_cut = true;
                     continue;
                 }
-                let (key, name) = match level {
-                    Level::Process => (actor.process, actor.process_name),
-                    _ => (Some(actor.tid), actor.name),
-                };
-                let row = row_of(&mut by_key, key.map(i64::from));
-                row.spend(used);
-                // Records have the name of the thread that wrote them.
-                if !name.is_empty() && (level == Level::Process || row.name.is_empty()) {
-                    row.name = name.to_string();
-                }
+                let key = if level == Level::Process { actor.process } else { Some(actor.tid) };
+                row_of(&mut by_key, key.map(i64::from)).spend(used);
             }
+            by_key.values_mut().for_each(|row| name_threads(row, level, &pass.people));
             // Who has not run has used no time, unless it is not known who ran. The idle thread uses none.
             let is_known = timed_stretch(usage).is_some() && usage.cpus().all(|(_, used)| used.unknown_ns == 0);
             let idle = by_key.values_mut().filter(|row| is_known && row.key.is_some_and(|key| key > 0));
@@ -165,6 +161,15 @@ fn by_name(usage: &Usage) -> Vec<(&Actor, &ThreadUse)> {
     let mut all: Vec<_> = usage.threads().filter(|(_, used)| used.cpu.runs > 0).collect();
     all.sort_by_key(|(actor, _)| **actor);
     all
+}
+
+/// Names the thread or process of a row. Records have the name of the thread that wrote them.
+fn name_threads(row: &mut Row, level: Level, people: &People) {
+    let number = row.key.and_then(|key| i32::try_from(key).ok()).filter(|key| *key > 0);
+    let name = number.and_then(|number| people.newest(number)).map(|person| person.name).unwrap_or_default();
+    if !name.is_empty() && (level == Level::Process || row.name.is_empty()) {
+        row.name = name.to_string();
+    }
 }
 
 fn name_events(of: &Opened, by_key: &mut BTreeMap<Option<i64>, Row>) {
