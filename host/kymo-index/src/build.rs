@@ -47,7 +47,10 @@ struct Counted {
 impl Counted {
     /// The stream at a position.
     fn new(trace: &Trace, stream: usize) -> Counted {
-        let bytes = trace.streams().nth(stream).map_or(0, |(_, bytes)| bytes as u64);
+        let sizes: Vec<u64> = trace.streams().map(|(_, bytes)| bytes as u64).collect();
+        let mean = sizes.iter().sum::<u64>() / sizes.len().max(1) as u64;
+        // All streams have the columns of the one that has the longest: a short stream would make them long.
+        let bytes = sizes.get(stream).copied().unwrap_or(0).max(mean);
         Counted { account: Account::new(trace.metadata.events.len(), bytes), damaged: 0 }
     }
 

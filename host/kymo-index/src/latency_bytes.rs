@@ -6,7 +6,7 @@ use kymo_analyze::{Begun, CallId, Interrupt, Name, Of, Request, SampleGroup, Sam
 use kymo_histogram::NUMBERS;
 
 use crate::bits::{BitPut, BitTake};
-use crate::latency_part::{CELLS, DensityCell, LISTED_MAX, LatencyPart, LatencySeries, PastSample};
+use crate::latency_part::{CELLS, DensityCell, LISTED_MAX, LatencyPart, LatencySeries, Listed, PastSample};
 use crate::latency_samples::{TIME_MAX, put_sample, take_sample};
 use crate::picture::SHIFT_MAX;
 
@@ -139,9 +139,9 @@ fn count_of(take: &mut Take<'_>, bytes: usize) -> Option<usize> {
 }
 
 impl LatencyPart {
-    /// Sums and all that is listed; cells; the longest, `longest_max` of each series.
-    pub fn encode(&self, longest_max: usize) -> [Vec<u8>; 3] {
-        [self.encode_sums(), self.encode_cells(), self.encode_longest(longest_max)]
+    /// Sums and all that is listed; cells; the longest.
+    pub fn encode(&self, listed: Listed) -> [Vec<u8>; 3] {
+        [self.encode_sums(), self.encode_cells(), self.encode_longest(listed)]
     }
 
     fn encode_sums(&self) -> Vec<u8> {
@@ -372,12 +372,21 @@ mod tests {
         for _ in 0..100 {
             let (from, shift) = (random.below(1i64 << 50) - (1 << 49), random.below(20u32));
             let whole = part(&mut random, from, shift);
-            assert_eq!(taken(&whole.encode(LONGEST_MAX)), Some(whole.clone()));
-            let few = taken(&whole.encode(10)).unwrap();
+            assert_eq!(taken(&whole.encode(Listed::ALL)), Some(whole.clone()));
+            let few = taken(&whole.encode(Listed { of_series: 10, of_all: 0 })).unwrap();
             for (few, whole) in few.series.iter().zip(&whole.series) {
                 assert!(few.longest.len() <= 10 && whole.longest.starts_with(&few.longest));
                 assert_eq!(few.is_cut, whole.is_cut || few.longest.len() < whole.longest.len());
             }
+            let of_all = taken(&whole.encode(Listed { of_series: 1, of_all: 40 })).unwrap();
+            let lengths = |of: &LatencyPart| {
+                let mut all: Vec<_> = of.series.iter().flat_map(|of| &of.longest).map(|of| of.value_ns).collect();
+                all.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+                all.truncate(40);
+                all
+            };
+            assert_eq!(lengths(&of_all), lengths(&whole));
+            assert!(of_all.series.iter().map(|of| of.longest.len()).sum::<usize>() < 60);
         }
     }
 
@@ -390,7 +399,7 @@ mod tests {
             let at_once = LatencyPart::of(&parts, 9).unwrap();
             let halves = [&parts[..2], &parts[2..]].map(|parts| LatencyPart::of(parts, 7).unwrap());
             let in_steps = LatencyPart::of(&halves, 9).unwrap();
-            assert_eq!(taken(&at_once.encode(LONGEST_MAX)), Some(at_once.clone()));
+            assert_eq!(taken(&at_once.encode(Listed::ALL)), Some(at_once.clone()));
             for (at_once, in_steps) in at_once.series.iter().zip(&in_steps.series) {
                 assert_eq!((&at_once.sums, &at_once.cells), (&in_steps.sums, &in_steps.cells));
                 let count = at_once.longest.len().min(in_steps.longest.len());
@@ -410,7 +419,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut LatencyPart)| {
             let mut part = whole.clone();
             change(&mut part);
-            taken(&part.encode(LONGEST_MAX)).is_none()
+            taken(&part.encode(Listed::ALL)).is_none()
         };
         assert!(!refused(&|_| ()));
         assert!(refused(&|part| part.series.reverse()), "unsorted series");
@@ -440,7 +449,7 @@ mod tests {
             cut in prop::option::of((0..3usize, any::<prop::sample::Index>())),
         ) {
             let mut random = Random(seed);
-            let mut pieces = part(&mut random, 1 << 40, 5).encode(LONGEST_MAX);
+            let mut pieces = part(&mut random, 1 << 40, 5).encode(Listed::ALL);
             for (piece, at, byte) in changes {
                 let at = at.index(pieces[piece].len());
                 pieces[piece][at] = byte;
@@ -452,7 +461,7 @@ mod tests {
             if let Some(mut part) = LatencyPart::decode(&pieces[0]) {
                 let _ = (part.decode_cells(&pieces[1]), part.decode_longest(&pieces[2]));
                 let sum = LatencyPart::of(&[part.clone(), part], SHIFT_MAX);
-                let _ = sum.map(|sum| taken(&sum.encode(LONGEST_MAX)));
+                let _ = sum.map(|sum| taken(&sum.encode(Listed::ALL)));
             }
         }
     }

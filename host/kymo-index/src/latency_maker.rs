@@ -4,17 +4,19 @@
 use kymo_analyze::{Begun, Of, Request, Sample, SampleGroup};
 use kymo_histogram::{NUMBERS, bucket_of, low_of};
 
-use crate::latency_part::{CELLS, DensityCell, LONGEST_MAX, LatencyPart, LatencySeries, PastSample, cell_of};
+use crate::latency_part::{CELLS, DensityCell, LatencyPart, LatencySeries, Listed, PastSample, cell_of};
 use crate::picture::SHIFT_MAX;
 
-/// Parts of a level that are one of the next.
-pub(crate) const LATENCY_FAN_OUT: usize = 4;
+/// Parts of a level that are one of the next, of what the kernel tells.
+pub(crate) const LATENCY_FAN_OUT: usize = 8;
 /// Columns of a part at least, where it is as long: at most twice as many, and one more.
 const COLUMNS_MIN: u64 = 32;
 /// The same of the lowest level: most cells are there.
 const LOWEST_COLUMNS_MIN: u64 = 16;
-/// Of parts of the lowest level so many samples are written of each series.
-const LOWEST_LONGEST: usize = 32;
+/// Of parts of the lowest level: there are most of them, and of a short window all kinds are asked for together.
+const LOWEST_LISTED: Listed = Listed { of_series: 12, of_all: 256 };
+/// Of longer parts.
+const LONGER_LISTED: Listed = Listed { of_series: 64, of_all: 1024 };
 /// Columns that cells lie apart at most in one part; more are none that a trace has whose times follow each other.
 const COLUMNS_MAX: u64 = 1 << 20;
 /// Columns of a series that are counted in a table.
@@ -75,6 +77,8 @@ pub(crate) struct LatencyMaker {
     buckets: Vec<u32>,
     /// By column and cell.
     cells: Vec<u32>,
+    /// Parts of a level that are one of the next.
+    fan_out: usize,
     /// By level: parts that are not one of the next yet.
     levels: Vec<Vec<Option<LatencyPart>>>,
 }
@@ -85,9 +89,9 @@ fn shift_of(from: i64, to: i64, columns_min: u64) -> u32 {
 }
 
 impl LatencyMaker {
-    pub fn new() -> LatencyMaker {
+    pub fn new(fan_out: usize) -> LatencyMaker {
         let (buckets, cells) = (vec![0; NUMBERS.into()], vec![0; (TABLE_COLUMNS * CELLS) as usize]);
-        LatencyMaker { keys: Vec::new(), tokens: Vec::new(), buckets, cells, levels: Vec::new() }
+        LatencyMaker { keys: Vec::new(), tokens: Vec::new(), buckets, cells, fan_out, levels: Vec::new() }
     }
 
     /// Takes what ended in the next part of the lowest level. `done` takes what is made of it, and says whether it takes
@@ -95,8 +99,8 @@ impl LatencyMaker {
     pub fn take(&mut self, ended: EndedSamples, mut done: impl FnMut(MadeLatencies) -> bool) {
         let mut part = self.part(ended);
         for level in 0.. {
-            let most = if level == 0 { LOWEST_LONGEST } else { LONGEST_MAX };
-            let bytes = part.as_ref().map(|part| (part.encode(most), part.shift));
+            let listed = if level == 0 { LOWEST_LISTED } else { LONGER_LISTED };
+            let bytes = part.as_ref().map(|part| (part.encode(listed), part.shift));
             if !done(MadeLatencies { level, bytes }) {
                 return;
             }
@@ -105,7 +109,7 @@ impl LatencyMaker {
             }
             let parts = &mut self.levels[level];
             parts.push(part);
-            if parts.len() < LATENCY_FAN_OUT {
+            if parts.len() < self.fan_out {
                 return;
             }
             let parts: Option<Vec<LatencyPart>> = std::mem::take(parts).into_iter().collect();

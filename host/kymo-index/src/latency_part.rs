@@ -9,6 +9,20 @@ use kymo_analyze::{Begun, Doubt, Of, Request, Sample, SampleGroup, SampleSums};
 
 /// Samples of a series that are kept in memory while parts become longer ones.
 pub(crate) const LONGEST_MAX: usize = 128;
+/// How many of the longest samples are written of each series.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// So many.
+    pub of_series: usize,
+    /// And those that are among so many of all series.
+    pub of_all: usize,
+}
+
+impl Listed {
+    /// All that is kept in memory.
+    pub(crate) const ALL: Listed = Listed { of_series: LONGEST_MAX, of_all: 0 };
+}
+
 /// [`Sample::rank`].
 pub type Rank = (Reverse<u64>, i64, Option<i32>, Option<u32>);
 

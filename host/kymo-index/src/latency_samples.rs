@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples of latencies one by one as bytes, and back [spec/index.md 5.3]: with all that a list of the longest shows.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use kymo_analyze::compact::{Put, Take};
@@ -8,7 +9,7 @@ use kymo_analyze::hash::Map;
 use kymo_analyze::{Context, Doubt, Name, Sample, Waker};
 
 use crate::bits::{BitPut, BitTake};
-use crate::latency_part::{LONGEST_MAX, LatencyPart, longest_of};
+use crate::latency_part::{LONGEST_MAX, LatencyPart, Listed, longest_of};
 
 /// Times lie within this of 1970, so that neither lengths nor columns leave the numbers.
 pub(crate) const TIME_MAX: i64 = 1 << 62;
@@ -212,9 +213,13 @@ impl Words {
 }
 
 impl LatencyPart {
-    /// The longest, at most `most` of each series.
-    pub(crate) fn encode_longest(&self, most: usize) -> Vec<u8> {
-        let kept = self.series.iter().map(|of| longest_of(&of.longest, most));
+    /// The longest: of each series as many as `listed` says.
+    pub(crate) fn encode_longest(&self, listed: Listed) -> Vec<u8> {
+        let least_ns = self.least_of_all(listed.of_all);
+        let kept = self.series.iter().map(|of| {
+            let among_all = of.longest.partition_point(|sample| least_ns.is_some_and(|least| sample.value_ns >= least));
+            longest_of(&of.longest, among_all.max(listed.of_series))
+        });
         let words = Words::of(kept.clone().flatten());
         let (mut put, mut bits) = (Put::default(), BitPut::default());
         put.signed(self.from);
@@ -230,6 +235,13 @@ impl LatencyPart {
         }
         bits.finish(&mut put.0);
         put.0
+    }
+
+    /// How long the shortest is of so many that are the longest of all series.
+    fn least_of_all(&self, count: usize) -> Option<u64> {
+        let mut all: Vec<u64> = self.series.iter().flat_map(|of| &of.longest).map(|sample| sample.value_ns).collect();
+        let last = count.min(all.len()).checked_sub(1)?;
+        Some(*all.select_nth_unstable_by_key(last, |ns| Reverse(*ns)).1)
     }
 
     /// Takes the longest of its series.

@@ -5,7 +5,7 @@ use kymo_analyze::{
     CallSpan, Event, Head, InterruptSpan, OffSpan, Recorders, Sampler, State, Thread, ThreadSpan, Threads, What,
 };
 
-use crate::latency_maker::{EndedSamples, LatencyMaker, MadeLatencies};
+use crate::latency_maker::{EndedSamples, LATENCY_FAN_OUT, LatencyMaker, MadeLatencies};
 use crate::latency_part::LISTED_MAX;
 use crate::samples_taken::SamplesTaken;
 use crate::worker::Worker;
@@ -19,7 +19,7 @@ pub(crate) struct Measuring {
 
 impl Measuring {
     pub fn start(recorders: Recorders) -> std::io::Result<Measuring> {
-        let mut maker = LatencyMaker::new();
+        let mut maker = LatencyMaker::new(LATENCY_FAN_OUT);
         let maker = Worker::start("kymo-latencies", move |ended, done| {
             maker.take(ended, |made| done.send(made).is_ok());
             EndedSamples::default()

@@ -7,7 +7,7 @@ use kymo_feed::clamp;
 
 use crate::error::Error;
 use crate::flame_part::{FlameMaker, FlamePart, FlamePath};
-use crate::latency_maker::{LATENCY_FAN_OUT, LatencyMaker, MadeLatencies};
+use crate::latency_maker::{LatencyMaker, MadeLatencies};
 use crate::nesting::Nesting;
 use crate::samples_taken::SamplesTaken;
 use crate::span_bytes::put_waiting;
@@ -16,7 +16,7 @@ use crate::span_part::{SpanEnd, SpanPart};
 use crate::stop::Stop;
 
 /// Parts of a level that are one of the next.
-pub(crate) const SPAN_FAN_OUT: usize = LATENCY_FAN_OUT;
+pub(crate) const SPAN_FAN_OUT: usize = 4;
 /// Spans that end in a part for each that is open at its end, at least: what is open is kept for each part.
 const ENDED_FOR_OPEN: usize = 4;
 /// Rows of a part at most. A part with more is read.
@@ -88,7 +88,7 @@ impl Making {
     fn new(recorders: Recorders) -> Making {
         let (nesting, ended, flame) = (Nesting::default(), Vec::new(), FlameMaker::default());
         let (parts, flames) = (Rising(Vec::new()), Rising(Vec::new()));
-        let (samples, latencies) = (SamplesTaken::new(recorders), LatencyMaker::new());
+        let (samples, latencies) = (SamplesTaken::new(recorders), LatencyMaker::new(SPAN_FAN_OUT));
         Making { nesting, ended, times: None, flame, parts, flames, samples, latencies }
     }
 }
