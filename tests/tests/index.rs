@@ -23,6 +23,7 @@ const PLAN: Plan = Plan {
     user: 20_000,
     begin: 1_000_000,
     devices: 0,
+    faults: 0,
     spans: 0,
     unended: 0,
     overlapping: 0,

@@ -94,8 +94,8 @@ impl LatencyMaker {
         LatencyMaker { keys: Vec::new(), tokens: Vec::new(), buckets, cells, fan_out, levels: Vec::new() }
     }
 
-    /// Takes what ended in the next part of the lowest level. `done` takes what is made of it, and says whether it takes
-    /// more.
+    /// Takes what ended in the next part of the lowest level. `done` takes what is made of it, and says whether it
+    /// takes more.
     pub fn take(&mut self, ended: EndedSamples, mut done: impl FnMut(MadeLatencies) -> bool) {
         let mut part = self.part(ended);
         for level in 0.. {

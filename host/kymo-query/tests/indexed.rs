@@ -56,9 +56,9 @@ pub fn window(random: &mut Random, round: u32, (first, last): (i64, i64)) -> (i6
     (from, to)
 }
 
-/// Random traces of several shapes, each with and without its index. `check` says of each how often the index answered,
-/// which must be more often than `least`.
-pub fn in_shapes(random: &mut Random, least: u32, mut check: impl FnMut(&Opened, &Opened, &mut Random) -> u32) {
+/// Random traces of several shapes, each with and without its index. `check` says of each how often the index answered:
+/// of which the least often, and how often.
+pub fn in_shapes(random: &mut Random, mut check: impl FnMut(&Opened, &Opened, &mut Random) -> u32) -> (u32, String) {
     let plan = Plan { records: 1200, ..Plan::default() };
     let plans = [
         plan,
@@ -68,11 +68,11 @@ pub fn in_shapes(random: &mut Random, least: u32, mut check: impl FnMut(&Opened,
         Plan { lossy: 6, packet: 50, user: 4000, ..plan },
         Plan { cpus: 1, threads: 1, ..plan },
     ];
-    for plan in plans {
+    let of_plan = |plan: Plan| {
         let dir = made(&Plan { seed: random.word(), ..plan });
         index(dir.path());
         let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
-        let of_index = check(&with, &without, random);
-        assert!(of_index > least, "{of_index} answers about {plan:?} were made of the index");
-    }
+        (check(&with, &without, random), format!("{plan:?}"))
+    };
+    plans.into_iter().map(of_plan).min().expect("there are some")
 }

@@ -37,7 +37,8 @@ fn same(with: &Opened, without: &Opened, random: &mut Random, rounds: u32) -> [u
 #[test]
 fn answers_of_sums_are_those_of_all_records() {
     let mut random = Random::new("sums", 3);
-    in_shapes(&mut random, 20, |with, without, random| same(with, without, random, 60)[1]);
+    let (least, plan) = in_shapes(&mut random, |with, without, random| same(with, without, random, 60)[1]);
+    assert!(least > 20, "{least} of 60 windows of {plan} were answered by the index");
 }
 
 #[test]

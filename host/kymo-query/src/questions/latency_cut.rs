@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Series of parts of the index of which only the longest samples are listed [spec/index.md 5.3].
 
-use kymo_analyze::{Doubt, Key, Of, Sample, SampleGroup, What};
+use kymo_analyze::{Key, Of, SampleGroup, What};
 use kymo_index::{LatencyStretch, Rank};
-
-use super::latency_pass::LatencyPass;
 
 /// Such a series.
 #[derive(Clone, Debug)]
@@ -19,15 +17,6 @@ pub(super) struct CutSeries {
     pub of: Of,
     /// All are known that are no shorter than this; `None`: none is.
     pub known_to: Option<Rank>,
-}
-
-impl CutSeries {
-    /// Offers a sample that was found, where it is not known yet.
-    pub fn offer(&self, pass: &mut LatencyPass<'_>, sample: &Sample) {
-        if self.known_to.is_none_or(|known| sample.rank() > known) && !sample.doubt.has(Doubt::IDLE) {
-            pass.offer(self.group, self.of, sample);
-        }
-    }
 }
 
 /// The key of a series where nothing else is kept apart.

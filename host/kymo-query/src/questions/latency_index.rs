@@ -170,8 +170,15 @@ impl LatencyPass<'_> {
         part.lost_to.into_iter().for_each(|to| sampler.lost(to));
     }
 
+    /// Offers a sample of a series, where it is not known yet.
+    pub(super) fn offer_beyond(&mut self, above: &CutSeries, sample: &Sample) {
+        if above.known_to.is_none_or(|known| sample.rank() > known) && !sample.doubt.has(Doubt::IDLE) {
+            self.offer(above.group, above.of, sample);
+        }
+    }
+
     /// Offers a sample that a longer part does not list.
-    pub(super) fn offer(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
+    fn offer(&mut self, group: SampleGroup, of: Of, sample: &Sample) {
         for (what, of) in group.series(of) {
             let key = whole_key(what, of);
             if self.only.takes_group(group) && self.is_point(&key) {
@@ -242,10 +249,10 @@ fn look_into(
         for past in
             part.past.iter().filter(|past| (past.group, past.of) == (group, of) && past.sample.from > above.from)
         {
-            above.offer(pass, &past.in_longer_part());
+            pass.offer_beyond(above, &past.in_longer_part());
         }
         let Some(series) = part.series.iter().find(|series| (series.group, series.of) == (group, of)) else { continue };
-        series.longest.iter().for_each(|sample| above.offer(pass, sample));
+        series.longest.iter().for_each(|sample| pass.offer_beyond(above, sample));
         if series.is_cut {
             let known_to = series.complete_to().max(above.known_to);
             pass.cut.push(CutSeries { part: *stretch, from: part.from, group, of, known_to });

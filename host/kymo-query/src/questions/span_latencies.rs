@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latencies of users' spans from the index [spec/index.md 5.5]: a span counts if it lies in the window, and is doubtful
-//! if records are missing between its begin and its end. So parts in which that may be are read.
+//! Latencies of users' spans from the index [spec/index.md 5.5]: a span counts if it lies in the window, and is
+//! doubtful if records are missing between its begin and its end. So parts in which that may be are read.
 
 use kymo_analyze::{Doubt, Of, Sample};
 use kymo_index::{
@@ -190,11 +190,11 @@ impl FindLongest for FindSpans<'_, '_, '_> {
             // What began before this part, and not before the longer one, is among the sums of that.
             let past = content.past.iter().filter(|past| is_of(past.of) && past.sample.from > above.from);
             let Some(series) = content.series.iter().find(|series| is_of(series.of)) else {
-                past.for_each(|past| above.offer(self.taken.pass, &past.sample));
+                past.for_each(|past| self.taken.pass.offer_beyond(above, &past.sample));
                 continue;
             };
             let all = past.map(|past| &past.sample).chain(&series.longest);
-            all.for_each(|sample| above.offer(self.taken.pass, sample));
+            all.for_each(|sample| self.taken.pass.offer_beyond(above, sample));
             if series.is_cut {
                 let known_to = series.complete_to().max(above.known_to);
                 self.taken.cut.push(CutSeries { part: *part, from: content.from, known_to, ..above.clone() });
@@ -225,7 +225,7 @@ impl TakeSlices for AgainSpans<'_, '_, '_> {
             let wanted = self.all.iter().find(|wanted| Some(wanted.of) == of);
             // What began before the part is listed.
             if let Some(wanted) = wanted.filter(|wanted| slice.from > wanted.from) {
-                wanted.offer(self.taken.pass, &slice.sample());
+                self.taken.pass.offer_beyond(wanted, &slice.sample());
             }
         }
     }
