@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# kymo view with traces that a viewer may choke on (tests/hostile_trace.py) and one of LTTng, in a real browser;
-# bookmarks and copies.
+# kymo view with traces that a viewer may choke on (tests/hostile_trace.py), one of LTTng and those of two hosts, in a
+# real browser; bookmarks and copies.
 # No root is needed. Usage: page_hostile.sh [KIND...]. KYMO: the command to test. Last line: N passed, N failed.
 set -u
 cd "$(dirname "$0")/.."
@@ -9,6 +9,7 @@ kymo=${KYMO:-$PWD/target/release/kymo}
 work=$(mktemp -d)
 server=
 passed=0 failed=0
+more=() # what else is shown
 finish() {
 	[ -z "$server" ] || { kill -INT "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
 	rm -rf "$work"
@@ -26,7 +27,7 @@ show() { # name trace script before after
 	local name=$1 trace=$2 script=$3 before=$4 after=$5 address=
 	echo "-- $name"
 	: >"$work/said" # else the last address may still be there
-	"$kymo" view "$trace" --no-open --port 0 >"$work/said" 2>&1 &
+	"$kymo" view "$trace" ${more[@]+"${more[@]}"} --no-open --port 0 >"$work/said" 2>&1 &
 	server=$!
 	for _ in $(seq 600); do
 		address=$(grep -oE 'http://127\.0\.0\.1:[0-9]+/[0-9a-f]{32}/' "$work/said" | head -n 1)
@@ -70,6 +71,14 @@ if [ $# = 0 ]; then
 	changing=
 	cp -r tests/traces/lttng-kernel "$work/lttng-kernel"
 	show "a kernel trace of LTTng" "$work/lttng-kernel" test/lttng.mjs "" ""
+	for host in a-host1 b-host2; do
+		cp -r tests/traces/lttng-kernel "$work/$host"
+		# Another machine: its name, and the boot that its clock is of.
+		sed -i "s/kymo-vm/$host/; s/a7718e4b-235f-4c03/0000006${host##*host}-235f-4c03/" "$work/$host/metadata"
+	done
+	more=("$work/b-host2" --shift b-host2=+20ms)
+	show "two hosts" "$work/a-host1" test/hosts.mjs "" ""
+	more=()
 	mkdir "$work/files"
 	tests/hostile_trace.py onecpu "$work/kept" --cpus 2 --threads 20
 	show "bookmarks and copies" "$work/kept" test/keep.mjs "" "$work/files"

@@ -242,5 +242,13 @@ fn traces_of_two_kernels_are_told_by_host() {
     }
     // What follows one machine takes one.
     let refused = lab.kymo(&["critical", one, other, "--worst", "syscall"]).expect(2).stderr;
-    assert!(refused.contains("kymo stats and kymo latency take several"), "{refused}");
+    assert!(refused.contains("kymo stats, kymo latency and kymo view take several"), "{refused}");
+    // The page shows both; what is one file, or speaks of one trace, is of one.
+    let page = lab.path("page.html");
+    let page = page.to_str().unwrap();
+    for more in [&["--save", page][..], &["--tsp", "--no-open"], &["--beside", one, "--no-open"]] {
+        let refused = lab.kymo(&[&["view", one, other], more].concat()).expect(2).stderr;
+        assert!(refused.contains(more[0]) && refused.contains("a-host1 and b-host2"), "{refused}");
+    }
+    assert!(!lab.path("page.html").exists());
 }

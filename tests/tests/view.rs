@@ -324,7 +324,7 @@ fn two_traces_are_served_beside_each_other() {
         lab.spawn(kymo_tests::paths::kymo(), &["view", &dirs[0], "--beside", &dirs[1], "--no-open", "--port", "0"]);
     let viewer = Viewer::of(process);
     let count = |dir: &str| verb(&lab, &["stats", dir, "--json"])["records"].clone();
-    let (status, body) = viewer.get("b/q/summary?format=json");
+    let (status, body) = viewer.get("o/1/q/summary?format=json");
     assert_eq!(status, 200);
     let beside: Value = serde_json::from_slice(&body).expect("JSON");
     let both = [viewer.ask("summary", "")["info"]["records"].clone(), beside["info"]["records"].clone()];

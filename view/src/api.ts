@@ -40,7 +40,7 @@ export class Client {
   onReachable: (isReachable: boolean, why: string) => void = () => {};
   private isReachable = true;
 
-  /** `prefix`: in front of the addresses of questions; `b/` for the trace beside. */
+  /** `prefix`: in front of the addresses of questions; `o/1/` for the first one of other traces. */
   constructor(private readonly prefix = '') {}
 
   /** Asks. Null where a newer question of the same slot came meanwhile. */

@@ -26,6 +26,8 @@ export class App {
   marks: readonly Mark[] = [];
   private baseNow: bigint;
   private wholeNow: View;
+  /** What times of the trace count from, ns after the base. */
+  origin = 0n;
   /** The picture goes where the newest record is. */
   isFollowing = false;
   /** Is done when the picture of the view is drawn. */
@@ -86,7 +88,7 @@ export class App {
 
   get times(): Times {
     const { format, a } = this.current;
-    return new Times(this.base, format, a ?? 0n);
+    return new Times(this.base, format, a ?? 0n, this.origin);
   }
 
   add(part: Part): void {

@@ -24,8 +24,9 @@ export class Axis {
 
   /** Where ticks are, and what they say. */
   ticks(): { x: number; text: string }[] {
-    const { step, at } = ticks(this.view.from, this.view.to, this.width, APART);
-    return at.map((time) => ({ x: Math.round(this.x(time)), text: this.times.tick(time, step) }));
+    const { origin } = this.times;
+    const { step, at } = ticks(this.view.from - origin, this.view.to - origin, this.width, APART);
+    return at.map((time) => ({ x: Math.round(this.x(time + origin)), text: this.times.tick(time + origin, step) }));
   }
 
   grid(to: CanvasRenderingContext2D, height: number, colours: Palette): void {

@@ -2,12 +2,12 @@
 // Two traces: the second one below the first, each with its own axis, tied or free, and the distributions of one latency
 // over each other.
 
-import { Client } from './api.js';
-import { App, type Part } from './app.js';
+import type { App, Part } from './app.js';
 import type { Answer } from './columns.js';
 import { type Distribution, QUANTILES, type Quantile, difference, distributionOf, range, shares, tail } from './distribution.js';
 import { add, byId, clean, el, link, table } from './dom.js';
 import { sharpen } from './draw.js';
+import { OtherApp, timelineParts } from './others.js';
 import { type Palette, palette } from './palette.js';
 import { Timeline } from './timeline.js';
 import { duration, grouped } from './time.js';
@@ -15,15 +15,6 @@ import type { View } from './view.js';
 
 const PARTS = 4;
 const NAMES: Record<Quantile, string> = { p50_ns: 'p50', p90_ns: 'p90', p99_ns: 'p99', p999_ns: 'p99.9', p9999_ns: 'p99.99', max_ns: 'longest' };
-
-/** The second trace: its view is a part of the first one's address. */
-class SecondApp extends App {
-  onNote: () => void = () => {};
-
-  override note(): void {
-    this.onNote();
-  }
-}
 
 /** The window of the second trace that belongs to one of the first. */
 export function tiedWindow(first: Pick<View, 'from' | 'to'>, offset: bigint): { from: bigint; to: bigint } {
@@ -40,38 +31,24 @@ export class Beside implements Part {
   private isTying = false;
   private asked = 0;
 
-  /** The trace beside, if there is one. */
-  static async find(app: App): Promise<Beside | null> {
-    const list = (await (await fetch('q/')).json()) as { beside?: unknown };
-    if (list.beside !== true) return null;
-    const client = new Client('b/');
-    const summary = await client.ask('summary', 'summary', {});
-    return summary && new Beside(app, new SecondApp(summary, '', client));
+  /** The trace beside. */
+  static async of(app: App): Promise<Beside | null> {
+    const second = await OtherApp.of(1);
+    return second && new Beside(app, second);
   }
 
   private constructor(
     private readonly first: App,
-    private readonly second: SecondApp,
+    private readonly second: OtherApp,
   ) {
     const name = (of: App): string => clean(String(of.summary.head.info['name'] ?? 'trace'));
     this.tie = link('', () => this.toggle(), 'Move both, or each by itself (x)');
     const left = byId('left');
-    const canvas = (id: string, says: string): HTMLCanvasElement => {
-      const made = el('canvas');
-      made.id = id;
-      made.setAttribute('aria-label', says);
-      made.setAttribute('role', 'img');
-      return made;
-    };
-    const [labels, rows] = [el('div'), el('div')];
-    labels.id = 'b-labels';
-    rows.id = 'b-rows';
-    rows.tabIndex = 0;
-    add(rows, labels, canvas('b-plot', 'What CPUs and threads of the second trace did'));
+    const { ruler, rows } = timelineParts('b-', 'the second trace');
     const title = el('div', '', el('span', 'run-a', 'A'), name(first));
     title.id = 'a-name';
     left.prepend(title);
-    add(left, el('div', 'b-bar', el('span', 'run-b', 'B'), name(second), this.tie, this.place), canvas('b-ruler', 'Time of the second trace'), rows);
+    add(left, el('div', 't-bar', el('span', 'run-b', 'B'), name(second), this.tie, this.place), ruler, rows);
     document.body.classList.add('beside');
     this.read();
     second.say = (text, isWrong) => first.say(text ? `B: ${text}` : text, isWrong);

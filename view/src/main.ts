@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Puts the page together.
 
-import { Client } from './api.js';
 import { Beside } from './beside.js';
 import { App } from './app.js';
 import { Arrows } from './arrows.js';
@@ -13,12 +12,14 @@ import { byId, clean, el, link } from './dom.js';
 import { Details } from './details.js';
 import { Explain } from './explain.js';
 import { Flame } from './flame.js';
+import { Hosts, hostOf, wholeOf } from './hosts.js';
 import { Keys } from './keys.js';
 import { Laboratory } from './laboratory.js';
 import { legend } from './legend.js';
 import { Live } from './live.js';
 import { Overview } from './overview.js';
 import { Latencies } from './latencies.js';
+import { ALONE, OtherApp, clientOf, findOthers } from './others.js';
 import { Worst } from './panels.js';
 import { Records } from './records.js';
 import { SavedClient, savedPage } from './saved.js';
@@ -36,13 +37,15 @@ async function begin(): Promise<void> {
   chooseTheme();
   const status = byId('status');
   const page = await savedPage();
-  const client = page ? new SavedClient(page) : new Client();
+  const host = page ? 0 : hostOf(location.hash);
+  const client = page ? new SavedClient(page) : clientOf(host);
   client.onReachable = reachable;
-  const summary = await client.ask('summary', 'summary', {});
+  const [summary, others] = await Promise.all([client.ask('summary', 'summary', {}), page ? ALONE : findOthers()]);
   if (!summary) return;
+  const hosts = others.relation === 'hosts' ? await otherHosts(others.names.length, host) : [];
   // Results without a trace have a page of their own.
   const isOnlyResults = summary.head.info['has_results'] === true && !summary.head.info['records'] && !location.hash;
-  const app = new App(summary, isOnlyResults ? '#page=laboratory' : fromWall(location.hash, BigInt(summary.head.base)), client, page);
+  const app = new App(summary, isOnlyResults ? '#page=laboratory' : fromWall(location.hash, BigInt(summary.head.base)), client, hosts.length ? wholeOf(summary, hosts.map(({ app }) => app.summary)) : page);
   app.say = (text, isWrong = false) => {
     status.textContent = clean(text);
     status.className = isWrong ? 'wrong' : '';
@@ -60,7 +63,8 @@ async function begin(): Promise<void> {
     timeline.repaint();
   };
   for (const part of [new Frame(app), new Start(app), timeline, overview, new Records(app), new Latencies(app), new Worst(app), new Statistics(app), new Details(app), new Explain(app), new Critical(app, timeline), new Arrows(app, timeline), new Values(app), new Flame(app), new Laboratory(app)]) app.add(part);
-  const beside = page ? null : await Beside.find(app);
+  const beside = others.relation === 'beside' ? await Beside.of(app) : null;
+  if (hosts.length) new Hosts(app, others, host, hosts);
   const live = page ? null : new Live(app, () => overview.grown());
   if (page) page.tell(app);
   const bookmarks = page ? null : new Bookmarks(app);
@@ -80,9 +84,17 @@ async function begin(): Promise<void> {
   byId('undo').addEventListener('click', () => app.undo());
   byId('redo').addEventListener('click', () => app.redo());
   addEventListener('hashchange', () => {
+    if (hosts.length && hostOf(location.hash) !== host) return location.reload();
     app.onMoved();
     app.show(fromFragment(fromWall(location.hash, app.base), app.whole));
   });
+}
+
+/** Those but the chosen one, in their order. */
+async function otherHosts(count: number, chosen: number): Promise<{ number: number; app: OtherApp }[]> {
+  const numbers = Array.from({ length: count }, (_, number) => number).filter((number) => number !== chosen);
+  const asked = numbers.map(async (number) => ({ number, app: await OtherApp.of(number) }));
+  return (await Promise.all(asked)).flatMap(({ number, app }) => (app ? [{ number, app }] : []));
 }
 
 /** The bars around the pages: navigation, filter, tabs. */

@@ -38,13 +38,15 @@ export class Times {
     readonly format: TimeFormat,
     /** What `mark` counts from, ns after base. */
     readonly mark: bigint,
+    /** What `trace` counts from, ns after base: of another host's trace it is the first record of the page's. */
+    readonly origin = 0n,
   ) {}
 
   /** A time, ns after base. */
   text(at: bigint): string {
     switch (this.format) {
       case 'trace':
-        return `${seconds(at)} s`;
+        return `${seconds(at - this.origin)} s`;
       case 'mark':
         return at >= this.mark ? `+${seconds(at - this.mark)} s` : `${seconds(at - this.mark)} s`;
       case 'wall':
@@ -62,7 +64,7 @@ export class Times {
       const { clock, fraction } = this.clock(at);
       return decimals > 0 ? `${clock}.${fraction.replaceAll(' ', '').slice(0, decimals)}` : clock;
     }
-    const from = this.format === 'mark' ? this.mark : 0n;
+    const from = this.format === 'mark' ? this.mark : this.origin;
     const [whole = '', fraction = ''] = seconds(at - from).replace(' s', '').split('.');
     const digits = fraction.replaceAll(' ', '').slice(0, decimals).replace(/(\d{3})(?=\d)/g, '$1 ');
     return digits ? `${whole}.${digits}` : `${whole} s`;

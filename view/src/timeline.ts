@@ -73,7 +73,7 @@ export class Timeline implements Part {
   /** Is told which thread the pointer is at. */
   onPointed: (tid: number | null) => void = () => {};
 
-  /** `prefix`: of the ids of its elements; `b-` for the trace beside. */
+  /** `prefix`: of the ids of its elements; none for the trace of the page. */
   constructor(
     private readonly app: App,
     prefix = '',

@@ -68,8 +68,8 @@ impl Input {
             let of = |position: &usize| input.named[*position].dir.display();
             let (first, second) = (of(first), of(second));
             bail!(
-                "{first} and {second} both have the scheduler's events: give one trace of a kernel at a time (kymo stats \
-                 and kymo latency take several)"
+                "{first} and {second} both have the scheduler's events: give one trace of a kernel at a time (kymo stats, \
+                 kymo latency and kymo view take several)"
             );
         }
         Ok(input)
@@ -147,13 +147,9 @@ impl Input {
         if from.is_none() && to.is_none() {
             return Ok(self.common.map(|(from, to)| ReadRange { from, to, is_to_end: false }));
         }
-        let (first, last) = self.bounds(indexes).context("the trace has no records")?;
-        let from = from.map_or(first, |when| when.at(first, last)).max(first);
-        let to = to.map_or(last.saturating_add(1), |when| when.at(first, last)).min(last.saturating_add(1));
-        if from >= to {
-            bail!("--from is not before --to within the trace, which goes from {first} to {last}");
-        }
-        Ok(Some(ReadRange { from, to, is_to_end: to > last && self.common.is_none() }))
+        let bounds = self.bounds(indexes).context("the trace has no records")?;
+        let stretch = ReadRange::within(bounds, from, to)?;
+        Ok(Some(ReadRange { is_to_end: stretch.is_to_end && self.common.is_none(), ..stretch }))
     }
 }
 
@@ -169,6 +165,19 @@ pub struct ReadRange {
 }
 
 impl ReadRange {
+    /// From one time to another, of a trace whose first and last record are at these.
+    ///
+    /// # Errors
+    /// Nothing of the trace is between them.
+    pub fn within((first, last): (i64, i64), from: Option<When>, to: Option<When>) -> anyhow::Result<ReadRange> {
+        let from = from.map_or(first, |when| when.at(first, last)).max(first);
+        let to = to.map_or(last.saturating_add(1), |when| when.at(first, last)).min(last.saturating_add(1));
+        if from >= to {
+            bail!("--from is not before --to within the trace, which goes from {first} to {last}");
+        }
+        Ok(ReadRange { from, to, is_to_end: to > last })
+    }
+
     /// When what is open in it ends, where that is before the trace does.
     pub fn end(&self) -> Option<i64> {
         (!self.is_to_end).then_some(self.to)

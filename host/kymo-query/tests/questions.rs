@@ -351,6 +351,49 @@ fn hostile_parameters_are_refused_or_harmless() {
     }
 }
 
+/// The names of an answer's tables and of their columns.
+fn shape(answer: &Value) -> Vec<(&str, Vec<&str>)> {
+    let tables = answer["tables"].as_object().unwrap();
+    tables
+        .iter()
+        .map(|(name, table)| (name.as_str(), table.as_object().unwrap().keys().map(String::as_str).collect()))
+        .collect()
+}
+
+#[test]
+fn a_window_outside_of_the_trace_has_the_same_tables_without_rows() {
+    let of = small().open();
+    let mut asked = 0;
+    for question in QUESTIONS.iter().filter(|question| question.parameters.contains(&"from")) {
+        for grid in [0, 1].into_iter().take(if question.parameters.contains(&"grid") { 2 } else { 1 }) {
+            let base = match question.parameters.contains(&"grid") {
+                true => format!("{}&grid={grid}", plain(question.name)),
+                false => plain(question.name).to_owned(),
+            };
+            let inside = ask(&of, question.name, &base);
+            for window in ["from=@-100&to=@-50", "from=@5000&to=@9000"] {
+                let query = format!("{base}&{window}");
+                // An explanation is of two moments at least.
+                let outside = match try_ask(&of, question.name, &query) {
+                    Err(error) if question.name == "explain" => {
+                        assert_eq!(error.kind(), "trace");
+                        continue;
+                    }
+                    found => found.unwrap(),
+                };
+                assert_eq!(shape(&outside), shape(&inside), "{}?{query}", question.name);
+                for (table, columns) in shape(&outside) {
+                    for name in columns {
+                        assert_eq!(column(&outside, table, name).len(), 0, "{}?{query}: {table}.{name}", question.name);
+                    }
+                }
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 30, "{asked}");
+}
+
 #[test]
 fn an_answer_has_a_bound() {
     let of = small().open();

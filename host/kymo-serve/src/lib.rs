@@ -22,3 +22,4 @@ pub use lake::{LakeAnswer, LakeError, LakeSource, LakeTrace};
 pub use live::{Look, Source};
 pub use saved::{SaveError, SaveLimits, Saved, save};
 pub use server::{Server, Stopper};
+pub use site::{Others, Relation};

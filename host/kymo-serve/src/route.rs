@@ -54,8 +54,8 @@ pub struct QuestionRequest {
     pub parameters: Vec<(String, String)>,
     /// As JSON and not as a frame.
     pub json: bool,
-    /// Of the trace beside, not of the first one.
-    pub beside: bool,
+    /// Of which trace: 0 is the first one, others are beside it or of other hosts.
+    pub of: usize,
 }
 
 /// Decides.
@@ -92,25 +92,35 @@ fn below(head: &RequestHead<'_>, rest: &str, is_saved: bool) -> Route {
     if is_saved {
         return Route::Refused(405, "only GET and HEAD");
     }
-    let question_of = |prefix: &str| rest.strip_prefix(prefix).filter(|rest| rest.starts_with("q/"));
-    let (beside, lake) = (question_of("b/"), question_of("l/"));
-    let question = beside.or(lake).unwrap_or(rest).strip_prefix("q/").or((rest == "live").then_some(rest));
+    let is_question = |rest: &&str| rest.starts_with("q/");
+    let lake = rest.strip_prefix("l/").filter(is_question);
+    let other = rest.strip_prefix("o/").and_then(number_of).filter(|(_, rest)| is_question(rest));
+    let (of, own) = other.unwrap_or((0, lake.unwrap_or(rest)));
+    let question = own.strip_prefix("q/").or((rest == "live").then_some(rest));
     match question {
         // A page of another origin may lead here by a link, but not ask.
         Some(_) if head.fetch_site.is_some_and(|site| !matches!(site, "same-origin" | "none")) => {
             Route::Refused(403, "the request comes from another site")
         }
         Some(_) if rest == "live" => news(head.query),
-        Some("") if lake.is_some() => nothing(),
+        Some("") if lake.is_some() || of > 0 => nothing(),
         Some("") => Route::Questions,
         Some(question) if is_word(question) => match ask(question, head.query, lake.is_some()) {
             Ok(asked) if lake.is_some() => Route::Lake(asked),
-            Ok(asked) => Route::Question(QuestionRequest { beside: beside.is_some(), ..asked }),
+            Ok(asked) => Route::Question(QuestionRequest { of, ..asked }),
             Err(why) => Route::Malformed(why),
         },
         None if rest.is_empty() || is_file_name(rest) => Route::File(rest.to_owned()),
         _ => nothing(),
     }
+}
+
+/// The number of another trace, from 1 to 999, and what is behind it.
+fn number_of(rest: &str) -> Option<(usize, &str)> {
+    let (number, rest) = rest.split_once('/')?;
+    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number = number.parse().ok().filter(|_| is_number && !number.starts_with('0'))?;
+    Some((number, rest))
 }
 
 /// Bookmarks are saved for a script of our page only: no form and no page of another origin can send this kind of body.
@@ -154,7 +164,7 @@ fn ask(question: &str, query: &str, is_any: bool) -> Result<QuestionRequest, &'s
         }
     }
     let question = question.to_owned();
-    Ok(QuestionRequest { question, parameters, json: json.unwrap_or(false), beside: false })
+    Ok(QuestionRequest { question, parameters, json: json.unwrap_or(false), of: 0 })
 }
 
 /// Names and numbers of this machine, with a port or without.
@@ -348,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn news_and_the_trace_beside_have_their_addresses() {
+    fn news_and_other_traces_have_their_addresses() {
         let asked = |rest: &str, query: &str| {
             let path = path(rest);
             route(&RequestHead { query, ..head(&path) }, TOKEN)
@@ -360,12 +370,29 @@ mod tests {
         {
             assert!(matches!(asked("live", query), Route::Malformed(_)), "{query}");
         }
-        assert!(matches!(asked("b/q/cpus", ""), Route::Question(QuestionRequest { beside: true, .. })));
-        assert!(matches!(asked("q/cpus", ""), Route::Question(QuestionRequest { beside: false, .. })));
-        for rest in ["b/live", "b/main.js", "b/b/q/cpus", "b/q/../x", "live/"] {
+        for (rest, expect) in [("q/cpus", 0), ("o/1/q/cpus", 1), ("o/999/q/cpus", 999)] {
+            assert!(matches!(asked(rest, ""), Route::Question(QuestionRequest { of, .. }) if of == expect), "{rest}");
+        }
+        for rest in [
+            "o/1/live",
+            "o/1/main.js",
+            "o/1/o/1/q/cpus",
+            "o/1/q/../x",
+            "live/",
+            "o/1/q/",
+            "o/0/q/cpus",
+            "o/01/q/cpus",
+            "o/1000/q/cpus",
+            "o/-1/q/cpus",
+            "o/+1/q/cpus",
+            "o//q/cpus",
+            "o/q/cpus",
+            "b/q/cpus",
+            "o/1/l/q/worst",
+        ] {
             assert!(matches!(asked(rest, ""), Route::Refused(404, _)), "{rest}");
         }
-        for rest in ["live", "b/q/cpus"] {
+        for rest in ["live", "o/1/q/cpus"] {
             let path = path(rest);
             assert_eq!(refused(&RequestHead { fetch_site: Some("cross-site"), ..head(&path) }), Some(403), "{rest}");
         }
@@ -386,7 +413,7 @@ mod tests {
         assert!(
             matches!(asked(&format!("t/{id}/q/cpus")), Route::OfTrace(_, inner) if matches!(*inner, Route::Question(_)))
         );
-        assert!(matches!(asked("l/q/worst"), Route::Lake(QuestionRequest { beside: false, .. })));
+        assert!(matches!(asked("l/q/worst"), Route::Lake(QuestionRequest { of: 0, .. })));
         // Labels are any text.
         let worst = path("l/q/worst");
         let Route::Lake(found) = route(&RequestHead { query: "is=label:a%3Db%0A%27", ..head(&worst) }, TOKEN) else {
@@ -405,7 +432,7 @@ mod tests {
         for rest in [format!("t/{id}/"), "../x".to_owned(), "a/b".to_owned(), ".x".to_owned()] {
             assert_eq!(inner(&rest), nothing(), "{rest}");
         }
-        for rest in ["l/q/", "l/live", "l/q/../x", "l/b/q/cpus", "l/"] {
+        for rest in ["l/q/", "l/live", "l/q/../x", "l/o/1/q/cpus", "l/"] {
             assert_eq!(asked(rest), nothing(), "{rest}");
         }
         for rest in ["l/q/worst".to_owned(), format!("t/{id}/q/cpus"), format!("t/{id}/live"), format!("t/{id}/notes")]

@@ -28,7 +28,7 @@ use crate::live::{HOLD, Looking, Source};
 use crate::memory::Memory;
 use crate::page;
 use crate::route::{QuestionRequest, RequestHead, Route, route};
-use crate::site::Site;
+use crate::site::{Others, Relation, Site};
 use crate::tsp::{self, Admitted, Call, Tsp};
 
 /// What a page may load: only what came from this server.
@@ -68,7 +68,7 @@ pub struct Server {
     listener: TcpListener,
     token: String,
     opened: Opened,
-    beside: Option<Opened>,
+    others: Option<Others>,
     source: Option<Box<dyn Source>>,
     stop: Arc<Notify>,
     tsp: Option<Tsp>,
@@ -133,7 +133,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let stop = Arc::new(Notify::new());
         let (tsp, lake, notes) = (None, None, Notebook::default());
-        Ok(Server { listener, token: token()?, opened, beside: None, source: None, stop, tsp, notes, lake })
+        Ok(Server { listener, token: token()?, opened, others: None, source: None, stop, tsp, notes, lake })
     }
 
     /// Speaks the Trace Server Protocol, too [spec/view.md 10]. `dirs`: what was opened; clients name it.
@@ -157,10 +157,10 @@ impl Server {
         self
     }
 
-    /// Answers questions about another trace, too.
+    /// Answers questions about other traces, too.
     #[must_use]
-    pub fn beside(mut self, opened: Option<Opened>) -> Server {
-        self.beside = opened;
+    pub fn with_others(mut self, others: Option<Others>) -> Server {
+        self.others = others;
         self
     }
 
@@ -213,7 +213,7 @@ impl Server {
             .thread_name("kymo-serve")
             .enable_all()
             .build()?;
-        let site = Site::new(self.opened, self.source.is_some()).with_beside(self.beside).with_notes(self.notes);
+        let site = Site::new(self.opened, self.source.is_some()).with_others(self.others).with_notes(self.notes);
         let looking = self.source.map(|source| Looking::start(source, Arc::clone(&site.current))).transpose()?;
         let shared = Arc::new(Shared {
             token: self.token,
@@ -317,7 +317,7 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
 async fn of_site(shared: &Arc<Shared>, site: &Arc<Site>, route: Route, body: Incoming) -> Response<Full<Bytes>> {
     match route {
         Route::File(name) => file(&name),
-        Route::Questions => of(StatusCode::OK, JSON, questions(site.beside.is_some()).to_string().into()),
+        Route::Questions => of(StatusCode::OK, JSON, questions(site.others.as_ref()).to_string().into()),
         Route::Question(asked) => ask(shared, site, asked).await,
         Route::Notes(false) => noted(shared, site, None).await,
         Route::Notes(true) => match whole(body).await {
@@ -409,10 +409,15 @@ fn failed(number: u16, kind: &str, message: &str) -> Response<Full<Bytes>> {
     of(status(number), JSON, json!({ "error": error }).to_string().into())
 }
 
-fn questions(beside: bool) -> Value {
+fn questions(others: Option<&Others>) -> Value {
     let one = |of: &kymo_query::Question| json!({ "name": of.name, "about": of.about, "parameters": of.parameters });
     let questions: Vec<Value> = QUESTIONS.iter().map(one).collect();
-    json!({ "version": kymo_query::VERSION, "beside": beside, "questions": questions })
+    let relation = others.map(|others| match others.relation {
+        Relation::Beside => "beside",
+        Relation::Hosts => "hosts",
+    });
+    let names = others.map_or(&[][..], |others| &others.names);
+    json!({ "version": kymo_query::VERSION, "relation": relation, "names": names, "questions": questions })
 }
 
 fn refused(error: &Error) -> Response<Full<Bytes>> {
@@ -437,7 +442,7 @@ async fn news(site: &Site, after: Option<u64>) -> Response<Full<Bytes>> {
 
 async fn ask(shared: &Arc<Shared>, site: &Site, asked: QuestionRequest) -> Response<Full<Bytes>> {
     let Some(asking) = site.asking(&asked) else {
-        return failed(404, "question", "there is no trace beside this one: kymo view A --beside B");
+        return failed(404, "question", "there is no other trace of this number: kymo view A --beside B shows two");
     };
     if let Some((bytes, kind)) = site.kept(&asking) {
         return of(StatusCode::OK, kind, bytes);

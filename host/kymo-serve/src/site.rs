@@ -20,10 +20,29 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// An answer as it is sent, with its kind.
 pub type Sent = (Bytes, &'static str);
 
+/// How other traces belong to the first one [spec/view.md 8].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// Each has its own axis: they are compared.
+    Beside,
+    /// They are of the same time on other hosts.
+    Hosts,
+}
+
+/// Traces that are shown with the first one.
+pub struct Others {
+    /// How they belong to it.
+    pub relation: Relation,
+    /// What all are called, the first one first.
+    pub names: Vec<String>,
+    /// Those behind the first one.
+    pub opened: Vec<Arc<Opened>>,
+}
+
 /// A trace, with what belongs to it.
 pub struct Site {
     pub current: Arc<Current>,
-    pub beside: Option<Arc<Opened>>,
+    pub others: Option<Others>,
     pub notes: Arc<Notebook>,
     kept: Mutex<HashMap<String, Sent>>,
 }
@@ -39,12 +58,12 @@ impl Site {
     /// Of a trace alone.
     pub fn new(opened: Opened, is_growing: bool) -> Site {
         let current = Arc::new(Current::new(opened, is_growing));
-        Site { current, beside: None, notes: Arc::default(), kept: Mutex::default() }
+        Site { current, others: None, notes: Arc::default(), kept: Mutex::default() }
     }
 
-    /// With another trace beside it.
-    pub fn with_beside(self, beside: Option<Opened>) -> Site {
-        Site { beside: beside.map(Arc::new), ..self }
+    /// With others.
+    pub fn with_others(self, others: Option<Others>) -> Site {
+        Site { others, ..self }
     }
 
     /// With bookmarks.
@@ -52,12 +71,11 @@ impl Site {
         Site { notes: Arc::new(notes), ..self }
     }
 
-    /// Of which trace a question is; none if it is of one beside that is not there.
+    /// Of which trace a question is; none if it is of one that is not there.
     pub fn asking(&self, asked: &QuestionRequest) -> Option<Asking> {
-        let (number, opened) = match (asked.beside, &self.beside) {
-            (false, _) => self.current.opened(),
-            (true, Some(beside)) => (0, Arc::clone(beside)),
-            (true, None) => return None,
+        let (number, opened) = match asked.of.checked_sub(1) {
+            None => self.current.opened(),
+            Some(position) => (0, Arc::clone(self.others.as_ref()?.opened.get(position)?)),
         };
         let is_kept = KEPT.contains(&asked.question.as_str()) && !opened.is_growing();
         let key = is_kept.then(|| format!("{number} {asked:?}"));

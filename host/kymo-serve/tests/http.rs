@@ -3,15 +3,15 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kymo_ctf::read::{Memory, Trace};
 use kymo_index::{GrowingIndex, Indexes};
 use kymo_query::Opened;
-use kymo_serve::{Look, SaveError, SaveLimits, Server, Source, Stopper, save};
-use serde_json::Value;
+use kymo_serve::{Look, Others, Relation, SaveError, SaveLimits, Server, Source, Stopper, save};
+use serde_json::{Value, json};
 
 /// A server of a trace with two records.
 struct Running {
@@ -352,22 +352,31 @@ fn a_whole_trace_has_no_news_and_a_page_that_waits_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn a_trace_beside_answers_at_its_own_address() {
-    let beside = || Opened::new(vec![trace(7)], Indexes::default(), "other".into(), Vec::new());
-    let server = Running::start_with(|server| server.beside(Some(beside())));
+fn other_traces_answer_at_their_own_addresses() {
+    let others = || {
+        let opened =
+            [7, 9].map(|records| Opened::new(vec![trace(records)], Indexes::default(), String::new(), Vec::new()));
+        let names = ["one", "two", "three"].map(String::from).to_vec();
+        Others { relation: Relation::Hosts, names, opened: opened.map(Arc::new).to_vec() }
+    };
+    let server = Running::start_with(|server| server.with_others(Some(others())));
     let count = |path: &str| {
         let (status, _, body) = server.own(path);
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
         let answer: Value = serde_json::from_slice(&body).unwrap();
         answer["info"]["records"].as_u64().unwrap()
     };
-    let ask = || (count("q/summary?format=json"), count("b/q/summary?format=json"));
+    let ask = || ["", "o/1/", "o/2/"].map(|of| count(&format!("{of}q/summary?format=json")));
     // Twice: what is kept is kept apart.
-    assert_eq!((ask(), ask()), ((2, 7), (2, 7)));
+    assert_eq!((ask(), ask()), ([2, 7, 9], [2, 7, 9]));
+    assert_eq!(server.own("o/3/q/summary").0, 404);
     let list = |server: &Running| serde_json::from_slice::<Value>(&server.own("q/").2).unwrap();
-    assert_eq!(list(&server)["beside"], true);
+    assert_eq!(
+        (&list(&server)["relation"], &list(&server)["names"]),
+        (&json!("hosts"), &json!(["one", "two", "three"]))
+    );
     let alone = Running::start();
-    assert_eq!((alone.own("b/q/summary").0, &list(&alone)["beside"]), (404, &Value::Bool(false)));
+    assert_eq!((alone.own("o/1/q/summary").0, &list(&alone)["relation"]), (404, &Value::Null));
 }
 
 #[test]

@@ -432,10 +432,11 @@ pub fn cpus(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Ans
     let (mut answer, mut gather, walked) = framed::gather("cpus", of, pixels, true, make, stop)?;
     gather.people.finish(&walked.state);
     answer.set("states", STATES.to_vec());
-    if !window.is_empty() {
-        gather.rows.values_mut().for_each(|row| row.finish(&pixels));
-        tables(&mut answer, gather);
+    match window.is_empty() {
+        true => gather.rows.clear(),
+        false => gather.rows.values_mut().for_each(|row| row.finish(&pixels)),
     }
+    tables(&mut answer, gather);
     walked.tell(&mut answer);
     Ok(answer)
 }

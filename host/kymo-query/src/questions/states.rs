@@ -213,9 +213,12 @@ pub fn states(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let (mut answer, mut gather, walked) = framed::gather("states", of, pixels, is_in_pictures, make, stop)?;
     gather.people.finish(&walked.state);
     answer.set("states", STATES.to_vec());
-    if !window.is_empty() {
-        gather.rows.values_mut().for_each(|row| row.finish(&pixels));
-        tables(&mut answer, gather, &tids, of);
+    match window.is_empty() {
+        true => tables(&mut answer, gather, &[], of),
+        false => {
+            gather.rows.values_mut().for_each(|row| row.finish(&pixels));
+            tables(&mut answer, gather, &tids, of);
+        }
     }
     walked.tell(&mut answer);
     Ok(answer)

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use kymo_index::Indexes;
 use kymo_query::Opened;
-use kymo_serve::{Server, Source, Stopper};
+use kymo_serve::{Others, Relation, Server, Source, Stopper};
 
-use super::analyze::feed::{Input, ReadRange};
-use super::top;
+use super::analyze::feed::{Input, OfHost, ReadRange};
 use crate::verbs::args::{JsonArgs, RangeArgs, TraceArgs};
+use crate::verbs::hosts::HostArgs;
 use results::Results;
 
 /// View a trace in the browser: CPUs, threads, spans, values, latencies, records
@@ -33,6 +33,9 @@ use results::Results;
 /// DIR may be the name of a running session (of `kymo session`), or a directory that is being written: then the picture
 /// moves, about 0.3 s late. The key l stops it and lets it go on. net://HOST[:PORT]/host/HOSTNAME/SESSION is a live
 /// session of LTTng, which `kymo read net://HOST` lists: it is kept in files without a name in the temporary directory.
+///
+/// Traces of several kernels are shown host by host, one below the other on one axis; --shift and --align bring their
+/// clocks together.
 ///
 /// Files are results of the laboratory (wakeup, npt, eval, compare, and those of other tools that kymo import reads):
 /// histograms over each other, tails, worst samples; with their trace, each of these leads to its place there.
@@ -51,6 +54,7 @@ use results::Results;
     kymo view motor                      a running session\n  \
     kymo view net://localhost/host/box/s1    a live session of LTTng\n  \
     kymo view before --beside after      two traces, and the distributions of their latencies\n  \
+    kymo view host1 host2 --shift host2=+1.5ms   two hosts on one axis\n  \
     kymo view t --from +1s --to +1.2s --save page.html    a part of it as one file, to attach to a report\n  \
     kymo view before.json after.json     results of kymo wakeup -o\n  \
     kymo view --lake /srv/lake           many traces: by label, over days, the worst\n  \
@@ -71,11 +75,13 @@ pub struct ViewArgs {
     tsp: bool,
     #[command(flatten)]
     range: RangeArgs,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// Show this trace below the other one, each with its own time axis
-    #[arg(long, value_name = "DIR", conflicts_with = "save")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["save", "shift", "align"])]
     beside: Option<PathBuf>,
     /// Show this lake: a directory or a URL
-    #[arg(long, value_name = "URL", conflicts_with_all = ["dirs", "beside", "save", "tsp", "from", "to", "ignore_uuid", "intersect"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dirs", "beside", "save", "tsp", "from", "to", "ignore_uuid", "intersect", "shift", "align"])]
     lake: Option<String>,
     #[command(flatten)]
     save: save::SaveArgs,
@@ -86,6 +92,7 @@ pub struct ViewArgs {
 /// What is shown.
 struct OpenedView {
     opened: Opened,
+    others: Option<Others>,
     stretch: Option<ReadRange>,
     /// It is being written.
     source: Option<Box<dyn Source>>,
@@ -94,8 +101,12 @@ struct OpenedView {
 impl OpenedView {
     /// Without a trace: those of a lake are opened when they are asked for.
     fn none() -> OpenedView {
-        let opened = Opened::new(Vec::new(), Indexes::default(), "lake".to_owned(), Vec::new());
-        OpenedView { opened, stretch: None, source: None }
+        OpenedView::of(Opened::new(Vec::new(), Indexes::default(), "lake".to_owned(), Vec::new()))
+    }
+
+    /// A trace alone.
+    fn of(opened: Opened) -> OpenedView {
+        OpenedView { opened, others: None, stretch: None, source: None }
     }
 
     fn open(args: &ViewArgs) -> anyhow::Result<OpenedView> {
@@ -107,7 +118,7 @@ impl OpenedView {
             );
             let mut live = net::NetTrace::attach(url)?;
             let opened = live.first()?;
-            return Ok(OpenedView { opened, stretch: None, source: Some(Box::new(live)) });
+            return Ok(OpenedView { source: Some(Box::new(live)), ..OpenedView::of(opened) });
         }
         if let Some(mut growing) = live::find(&args.traces.dirs)? {
             let is_part = args.range.from.is_some() || args.range.to.is_some();
@@ -116,29 +127,55 @@ impl OpenedView {
                 "the trace is being written, and is shown at its end: --from and --to are for one that has ended"
             );
             let opened = growing.first()?;
-            return Ok(OpenedView { opened, stretch: None, source: Some(Box::new(growing)) });
+            return Ok(OpenedView { source: Some(Box::new(growing)), ..OpenedView::of(opened) });
         }
         // A trace is a directory; files are results of the laboratory.
         let (files, dirs) = args.traces.dirs.iter().cloned().partition::<Vec<_>, _>(|path| path.is_file());
         let results = Results::read(&files)?;
         let has_trace = !dirs.is_empty();
         let (ignore_uuid, intersect) = (args.traces.ignore_uuid, args.traces.intersect);
-        let input = Input::open(&TraceArgs { dirs, ignore_uuid, intersect })?;
-        let indexes = input.indexes();
-        let stretch = input.stretch(&indexes, args.range.from, args.range.to)?;
-        if has_trace && indexes.states.is_none() {
+        let mut hosts = Input::by_kernel(&TraceArgs { dirs, ignore_uuid, intersect }, &args.hosts)?;
+        let mut shown = match &hosts[..] {
+            [_] => OpenedView::one(args, hosts.remove(0).input, has_trace)?,
+            _ => OpenedView::several(args, hosts)?,
+        };
+        if !files.is_empty() {
+            shown.opened.results = Some(results.answer(&shown.opened));
+        }
+        Ok(shown)
+    }
+
+    /// Traces of one host.
+    fn one(args: &ViewArgs, input: Input, has_trace: bool) -> anyhow::Result<OpenedView> {
+        let times = [args.range.from, args.range.to];
+        let (opened, stretch) = opening::of(input, opening::name_of(&args.traces.dirs), times)?;
+        if has_trace && opened.indexes.states.is_none() {
             eprintln!(
                 "kymo: the trace has no index, so windows late in a large trace take longer; kymo index builds it"
             );
         }
-        let caveats = input.caveats.iter().map(ToString::to_string).collect();
-        let opened = Opened::new(input.traces, indexes, opening::name_of(&args.traces.dirs), caveats);
-        let mut opened = opened.with_symbols(functions::make());
-        opened.is_restricted = top::is_restricted(&input.named);
-        if !files.is_empty() {
-            opened.results = Some(results.answer(&opened));
+        Ok(OpenedView { stretch, ..OpenedView::of(opened) })
+    }
+
+    /// Traces of several hosts, one below the other.
+    fn several(args: &ViewArgs, hosts: Vec<OfHost>) -> anyhow::Result<OpenedView> {
+        let count = hosts.len();
+        let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+        let many = names.join(" and ");
+        ensure!(!args.save.is_given(), "--save takes one host, and these are {many}: give the traces of one of them");
+        ensure!(!args.tsp, "--tsp takes one host, and these are {many}: give the traces of one of them");
+        ensure!(args.beside.is_none(), "--beside is for two traces, and these are of {count} hosts already: {many}");
+        let (mut opened, stretch) = opening::several(hosts, [args.range.from, args.range.to])?;
+        let without = opened.iter().zip(&names).filter(|(opened, _)| opened.indexes.states.is_none());
+        let without: Vec<&str> = without.map(|(_, name)| name.as_str()).collect();
+        if !without.is_empty() {
+            let of = without.join(" and ");
+            eprintln!("kymo: no index of {of} is used, so windows late in a large trace take longer");
         }
-        Ok(OpenedView { opened, stretch, source: None })
+        let first = opened.remove(0);
+        let opened = opened.into_iter().map(Arc::new).collect();
+        let others = Some(Others { relation: Relation::Hosts, names, opened });
+        Ok(OpenedView { others, stretch, ..OpenedView::of(first) })
     }
 }
 
@@ -150,14 +187,17 @@ pub fn run(args: ViewArgs) -> anyhow::Result<ExitCode> {
         return save::run(&args.save, &shown.opened, shown.stretch);
     }
     ensure!(!args.tsp || shown.source.is_none(), "--tsp is for a trace that has ended, and this one is being written");
-    let beside = args.beside.as_deref().map(opening::one).transpose()?;
+    let others = match &args.beside {
+        Some(dir) => Some(opening::beside(&shown.opened, dir)?),
+        None => shown.others,
+    };
     // A browser that closes its connection must not end us.
     crate::verbs::ignore_sigpipe();
     // Before any thread is made: all of them leave these signals to the one that waits for them.
     let signals = block_signals();
     let port = args.port;
     let server = Server::bind(shown.opened, port).with_context(|| format!("cannot listen on 127.0.0.1:{port}"))?;
-    let server = server.beside(beside).follow(shown.source).with_notes(opening::note_places(&args.traces.dirs));
+    let server = server.with_others(others).follow(shown.source).with_notes(opening::note_places(&args.traces.dirs));
     let server = match lake {
         Some(lake) => server.with_lake(Arc::new(lake)),
         None => server,

@@ -2,26 +2,75 @@
 //! Opens a trace for the viewer, and says what it is called and where its bookmarks are.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use anyhow::Context as _;
 use kymo_query::Opened;
+use kymo_serve::{Others, Relation};
 
 use super::functions;
-use crate::verbs::analyze::feed::Input;
+use crate::verbs::analyze::feed::{Input, OfHost, ReadRange};
+use crate::verbs::analyze::when::When;
 use crate::verbs::args::TraceArgs;
 use crate::verbs::top;
+
+/// From and to, where they are given.
+pub type Times = [Option<When>; 2];
 
 /// A trace that has ended: the one beside another, or one of a lake.
 ///
 /// # Errors
 /// It cannot be opened.
 pub fn one(dir: &Path) -> anyhow::Result<Opened> {
-    let input = Input::open(&TraceArgs::of(dir))?;
+    Ok(of(Input::open(&TraceArgs::of(dir))?, name_of(&[dir.to_owned()]), [None, None])?.0)
+}
+
+/// Another trace, beside one.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn beside(first: &Opened, dir: &Path) -> anyhow::Result<Others> {
+    let second = one(dir)?;
+    let names = vec![first.name.clone(), second.name.clone()];
+    Ok(Others { relation: Relation::Beside, names, opened: vec![Arc::new(second)] })
+}
+
+/// Traces that have ended, of one kernel at most, under this name, and the part of them that is asked for. Says which
+/// of their indexes do not hold.
+///
+/// # Errors
+/// Nothing of them is in that part.
+pub fn of(input: Input, name: String, [from, to]: Times) -> anyhow::Result<(Opened, Option<ReadRange>)> {
     let indexes = input.indexes();
+    let stretch = input.stretch(&indexes, from, to)?;
     let caveats = input.caveats.iter().map(ToString::to_string).collect();
-    let opened = Opened::new(input.traces, indexes, name_of(&[dir.to_owned()]), caveats);
-    let mut opened = opened.with_symbols(functions::make());
-    opened.is_restricted = top::is_restricted(&input.named);
-    Ok(opened)
+    let is_restricted = top::is_restricted(&input.named);
+    let mut opened = Opened::new(input.traces, indexes, name, caveats).with_symbols(functions::make());
+    opened.is_restricted = is_restricted;
+    Ok((opened, stretch))
+}
+
+/// Traces of several hosts, and the part of their time that is asked for.
+///
+/// # Errors
+/// There are no records, or none in that part.
+pub fn several(hosts: Vec<OfHost>, [from, to]: Times) -> anyhow::Result<(Vec<Opened>, Option<ReadRange>)> {
+    let (mut all, mut common) = (Vec::new(), None);
+    for host in hosts {
+        let dirs: Vec<PathBuf> = host.input.named.iter().map(|named| named.dir.clone()).collect();
+        let name = format!("{}: {}", host.name, name_of(&dirs));
+        let (opened, stretch) = of(host.input, name, [None, None])?;
+        all.push(opened);
+        common = common.or(stretch);
+    }
+    if from.is_none() && to.is_none() {
+        return Ok((all, common));
+    }
+    let bounds = all.iter().filter_map(|opened| opened.bounds);
+    let bounds = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let bounds = common.map(|common| (common.from, common.to.saturating_sub(1))).or(bounds);
+    let stretch = ReadRange::within(bounds.context("the traces have no records")?, from, to)?;
+    Ok((all, Some(stretch)))
 }
 
 /// Bookmarks are beside the first trace, or else beside the index that the cache has of it.
