@@ -21,6 +21,7 @@ const PLAN: Plan = Plan {
     packet: 700,
     lossy: 60,
     user: 20_000,
+    compact: false,
     begin: 1_000_000,
     devices: 0,
     faults: 0,

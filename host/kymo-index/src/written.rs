@@ -125,6 +125,8 @@ impl StreamCounter<'_> {
     pub fn packet(&mut self, scan: &Scan<'_>) {
         let writer = scan.packet_writer();
         (self.process, self.name, self.cpu) = (own(writer.pid), Name::new(writer.name), scan.cpu());
+        // What is behind a loss at its begin is passed as bytes.
+        self.packet_tid = writer.tid;
         self.last_row = None;
     }
 

@@ -66,6 +66,7 @@ pub fn in_shapes(random: &mut Random, mut check: impl FnMut(&Opened, &Opened, &m
         // Losses of the kernel, and of programs too: these are not in sums.
         Plan { lossy: 4, packet: 50, user: 0, ..plan },
         Plan { lossy: 6, packet: 50, user: 4000, ..plan },
+        Plan { lossy: 3, packet: 50, user: 4000, spans: 3, compact: true, ..plan },
         Plan { cpus: 1, threads: 1, ..plan },
     ];
     let of_plan = |plan: Plan| {

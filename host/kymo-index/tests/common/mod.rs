@@ -39,6 +39,8 @@ pub struct Plan {
     pub lossy: u64,
     /// Records of a program, on CPU 0.
     pub user: u64,
+    /// They have short headers, and their packets say which thread wrote [spec/trace.md 4].
+    pub compact: bool,
     /// First time of a record, cycles.
     pub begin: u64,
     /// Of so many records of a CPU one is of a request, a timer, or interrupts that are off; 0: none is.
@@ -63,6 +65,7 @@ impl Default for Plan {
             packet: 100,
             lossy: 0,
             user: 300,
+            compact: false,
             begin: 1_000_000,
             devices: 0,
             faults: 0,
@@ -122,7 +125,9 @@ fn metadata(plan: &Plan) -> String {
         let names = ["axis:begin", "axis:end", "load:begin", "load:end"];
         user.extend((2..).zip(names).map(|(id, name)| event(id, name, &[])));
     }
-    let streams = vec![class(StreamKind::User, user), class(StreamKind::Kernel, kernel)];
+    let kind = if plan.compact { StreamKind::Compact } else { StreamKind::User };
+    user.extend(plan.compact.then(EventClass::of_threads));
+    let streams = vec![class(kind, user), class(StreamKind::Kernel, kernel)];
     // A trace with devices was recorded by one of its threads, whose latencies do not count.
     let recorder = [("recorded_by", EnvValue::Text("kymo 0".into())), ("recorder_pid", EnvValue::Int(5))];
     let env = recorder.into_iter().filter(|_| plan.devices > 0).map(|(key, value)| (key.into(), value)).collect();
@@ -158,7 +163,13 @@ struct Stream {
     head: PacketHead,
     content: Vec<u8>,
     count: u64,
+    is_compact: bool,
+    /// Of compact records: the thread that a packet begins with, and that of the last record.
+    threads: (u32, u32),
 }
+
+/// A short header has so many cycles.
+const WRAP: u64 = 1 << 27;
 
 impl Stream {
     fn create(path: &Path, cpu: u32, program: Option<Program>) -> io::Result<Stream> {
@@ -173,7 +184,43 @@ impl Stream {
             cpu,
             program,
         };
-        Ok(Stream { to: BufWriter::with_capacity(1 << 20, File::create(path)?), head, content: Vec::new(), count: 0 })
+        let to = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        Ok(Stream { to, head, content: Vec::new(), count: 0, is_compact: false, threads: (0, 0) })
+    }
+
+    /// A record of a thread of a program.
+    fn user_record(&mut self, (time, id): (u64, u16), tid: u32, fields: &[&[u8]]) {
+        if !self.is_compact {
+            let tid = tid.to_le_bytes();
+            return self.record(time, id, &[&[&tid[..]], fields].concat());
+        }
+        if self.count == 0 {
+            // Every second packet does not know who writes first.
+            self.threads = if self.head.seq % 2 == 0 { (tid, tid) } else { (0, 0) };
+        }
+        if self.threads.1 != tid {
+            let before = self.content.len();
+            self.record(time, 0xffff, &[&tid.to_le_bytes()]);
+            self.content.insert(before, 31);
+            self.threads.1 = tid;
+        }
+        let is_short = self.count > 0 && time - self.head.end < WRAP;
+        let before = self.content.len();
+        self.record(time, id, fields);
+        match is_short {
+            false => self.content.insert(before, 31),
+            true => {
+                let head = (u32::from(id) | ((time % WRAP) as u32) << 5).to_le_bytes();
+                drop(self.content.splice(before..before + record_head(id, time).len(), head));
+            }
+        }
+    }
+
+    /// Some records are missing in front of the next packet.
+    fn lose(&mut self, plan: &Plan, random: &mut Random) {
+        if plan.lossy > 0 && random.below(plan.lossy) == 0 {
+            self.head.discarded += 1 + random.below(5);
+        }
     }
 
     fn record(&mut self, time: u64, id: u16, parts: &[&[u8]]) {
@@ -188,7 +235,8 @@ impl Stream {
 
     fn end_packet(&mut self) -> io::Result<()> {
         self.head.content_bytes = self.content.len() as u64;
-        self.to.write_all(&self.head.encode())?;
+        let head = if self.is_compact { self.head.encode_compact(self.threads.0) } else { self.head.encode() };
+        self.to.write_all(&head)?;
         self.to.write_all(&self.content)?;
         self.content.clear();
         self.head.seq += 1;
@@ -296,9 +344,7 @@ pub fn write(dir: &Path, plan: &Plan) -> io::Result<()> {
         for record in 1..=plan.records {
             cpu.step(number, plan, &mut random);
             if record % plan.packet == 0 || record == plan.records {
-                if plan.lossy > 0 && random.below(plan.lossy) == 0 {
-                    cpu.stream.head.discarded += 1 + random.below(5);
-                }
+                cpu.stream.lose(plan, &mut random);
                 cpu.stream.end_packet()?;
             }
         }
@@ -310,7 +356,10 @@ pub fn write(dir: &Path, plan: &Plan) -> io::Result<()> {
 /// Threads with spans in each other. Of some the end is missing, and some end behind what they lie in.
 fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
     let program = Program { vpid: 10, lane: 0, procname: *b"program\0\0\0\0\0\0\0\0\0" };
-    let stream = |cpu: u32| Stream::create(&dir.join(format!("user_{cpu}_0")), cpu, Some(program));
+    let stream = |cpu: u32| -> io::Result<Stream> {
+        let stream = Stream::create(&dir.join(format!("user_{cpu}_0")), cpu, Some(program))?;
+        Ok(Stream { is_compact: plan.compact, ..stream })
+    };
     let mut streams = [stream(0)?, stream(1)?];
     let mut open: Vec<Vec<u16>> = vec![Vec::new(); plan.spans as usize];
     let (mut time, mut last) = (plan.begin, vec![0; plan.spans as usize]);
@@ -319,24 +368,25 @@ fn write_spans(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
         let thread = random.below(plan.spans) as usize;
         time = (time + random.below(8).min(1) * random.below(11_430)).max(last[thread] + 2);
         last[thread] = time;
-        let (stream, tid) = (&mut streams[random.below(2u32) as usize], (12 + thread as u32).to_le_bytes());
+        let (stream, tid) = (&mut streams[random.below(2u32) as usize], 12 + thread as u32);
         let own = &mut open[thread];
         match random.below(8) {
-            0 | 1 => stream.record(time, 1, &[&tid, &(record as i32).to_le_bytes()]),
+            0 | 1 => stream.user_record((time, 1), tid, &[&(record as i32).to_le_bytes()]),
             choice if own.is_empty() || own.len() < 5 && choice < 5 => {
                 own.push(random.below(2u32) as u16);
-                stream.record(time, 2 + 2 * own.last().unwrap(), &[&tid]);
+                stream.user_record((time, 2 + 2 * own.last().unwrap()), tid, &[]);
             }
             _ => {
                 let is_outer = plan.overlapping > 0 && random.below(plan.overlapping) == 0;
                 let at = if is_outer { random.below(own.len()) } else { own.len() - 1 };
                 let kind = own.remove(at);
                 if random.below(plan.unended) > 0 {
-                    stream.record(time, 3 + 2 * kind, &[&tid]);
+                    stream.user_record((time, 3 + 2 * kind), tid, &[]);
                 }
             }
         }
         if stream.count >= plan.packet {
+            stream.lose(plan, random);
             stream.end_packet()?;
         }
     }
@@ -354,12 +404,14 @@ fn write_user(dir: &Path, plan: &Plan, random: &mut Random) -> io::Result<()> {
         return write_spans(dir, plan, random);
     }
     let program = Program { vpid: 10, lane: 0, procname: *b"program\0\0\0\0\0\0\0\0\0" };
-    let mut stream = Stream::create(&dir.join("user_0_0"), 0, Some(program))?;
+    let stream = Stream::create(&dir.join("user_0_0"), 0, Some(program))?;
+    let mut stream = Stream { is_compact: plan.compact, ..stream };
     let mut time = plan.begin;
     for record in 1..=plan.user {
         time += 1 + random.below(10_000);
-        stream.record(time, 1, &[&12u32.to_le_bytes(), &(record as i32).to_le_bytes()]);
+        stream.user_record((time, 1), 12 + u32::from(record % 7 == 0), &[&(record as i32).to_le_bytes()]);
         if record % plan.packet == 0 || record == plan.user {
+            stream.lose(plan, random);
             stream.end_packet()?;
         }
     }
