@@ -17,6 +17,7 @@ const PLAN: Plan = Plan {
     seed: 3,
     cpus: 2,
     threads: 40,
+    calm: false,
     records: 150_000,
     packet: 700,
     lossy: 60,

@@ -175,14 +175,14 @@ impl Series {
             *count += u64::from(sample.doubt.has(*mark));
         }
         if sample.doubt.has(Doubt::IDLE) {
-            self.idle += 1;
+            self.idle = self.idle.saturating_add(1);
             return false;
         }
         self.histogram.record(sample.value_ns);
-        self.sum_ns += u128::from(sample.value_ns);
+        self.sum_ns = self.sum_ns.saturating_add(sample.value_ns.into());
         self.min_ns = self.min_ns.min(sample.value_ns);
         self.max_ns = self.max_ns.max(sample.value_ns);
-        self.doubtful += u64::from(!sample.doubt.is_none());
+        self.doubtful = self.doubtful.saturating_add(u64::from(!sample.doubt.is_none()));
         self.keep(sample, worst_max)
     }
 

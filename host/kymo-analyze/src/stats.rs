@@ -124,7 +124,7 @@ impl Stats {
     pub fn add<R: Record>(&mut self, class: usize, (time, bits): (i64, u64), writer: &Writer, record: &R) {
         let Some(index) = self.row(class, time, writer) else { return };
         let row = &mut self.rows[index];
-        row.count += 1;
+        row.count = row.count.saturating_add(1);
         row.bits = row.bits.saturating_add(bits);
         row.bits_range = (row.bits_range.0.min(bits), row.bits_range.1.max(bits));
         (row.first, row.last) = (row.first.min(time), row.last.max(time));

@@ -21,6 +21,8 @@ use crate::worker::Worker;
 pub(crate) const STATISTICS_FAN_OUT: usize = 16;
 /// CPUs at most.
 const CPUS_MAX: u32 = 8192;
+/// Runs that are handed on at once.
+const RUNS_MAX: usize = 1 << 16;
 
 /// What matters of a class.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +49,13 @@ struct Slot {
     records: Option<CountedRecords>,
 }
 
-/// What a part of the lowest level has.
+/// What a part of the lowest level has, or a piece of it.
 #[derive(Default)]
 struct GatheredPart {
     runs: Vec<WrittenRun>,
     cpus: Vec<(Option<u32>, CountedRecords)>,
-    usage: PartUsage,
+    /// `None`: the part goes on.
+    usage: Option<PartUsage>,
 }
 
 /// A level that is not complete yet.
@@ -74,18 +77,20 @@ struct MadeStatistics {
 struct PartMaker {
     /// Shared with who writes them when all parts are made.
     names: Arc<Mutex<WriterNames>>,
+    /// The part that goes on.
+    lowest: StatisticsPart,
     levels: Vec<Level>,
 }
 
 impl PartMaker {
     fn take(&mut self, gathered: &mut GatheredPart, done: &Sender<MadeStatistics>) {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lowest = StatisticsPart { usage: std::mem::take(&mut gathered.usage), ..StatisticsPart::default() };
         for run in gathered.runs.drain(..) {
-            lowest.writers.add_at(names.number(run.writer), &run.counted, run.order);
+            self.lowest.writers.add_at(names.number(run.writer), &run.counted, run.order);
         }
-        lowest.cpus.extend(gathered.cpus.drain(..));
-        let mut part = Some(lowest);
+        self.lowest.cpus.extend(gathered.cpus.drain(..));
+        let Some(usage) = gathered.usage.take() else { return };
+        let mut part = Some(StatisticsPart { usage, ..std::mem::take(&mut self.lowest) });
         for at in 0.. {
             let bytes = part.as_ref().and_then(|part| part.encode(&mut names));
             part = part.filter(|_| bytes.is_some());
@@ -116,7 +121,10 @@ pub(crate) struct StatisticsMaker {
     classes: Vec<KnownClass>,
     /// By stream, where it is known: whether its records are written by the threads that they name.
     streams: Vec<Option<bool>>,
+    has_switches: bool,
     pub usage: PartUsage,
+    /// Who wrote a record of the part is not known.
+    is_unfit: bool,
     /// By CPU, behind the one that is not known.
     slots: Vec<Slot>,
     runs: Vec<WrittenRun>,
@@ -144,7 +152,7 @@ fn known_classes(traces: &[Trace], classes: &Classes) -> Vec<KnownClass> {
 impl StatisticsMaker {
     pub fn start(traces: &[Trace], classes: &Classes) -> io::Result<StatisticsMaker> {
         let names = Arc::new(Mutex::new(WriterNames::default()));
-        let mut maker = PartMaker { names: Arc::clone(&names), levels: Vec::new() };
+        let mut maker = PartMaker { names: Arc::clone(&names), lowest: StatisticsPart::default(), levels: Vec::new() };
         let maker = Worker::start("kymo-statistics", move |mut gathered: GatheredPart, done| {
             maker.take(&mut gathered, done);
             gathered
@@ -152,7 +160,9 @@ impl StatisticsMaker {
         Ok(StatisticsMaker {
             classes: known_classes(traces, classes),
             streams: Vec::new(),
+            has_switches: classes.vocabulary.facts().switches,
             usage: PartUsage::default(),
+            is_unfit: false,
             slots: Vec::new(),
             runs: Vec::new(),
             records: 0,
@@ -167,7 +177,7 @@ impl StatisticsMaker {
     pub fn record(&mut self, (stream, head): (usize, &Head), record: &Glance<'_>, of: &Classes, state: &State) {
         let known = of.at(record.trace, record.event).and_then(|class| self.classes.get(class)).copied();
         let Some(known) = known.filter(|_| head.cpu.is_none_or(|cpu| cpu < CPUS_MAX)) else {
-            self.usage.is_odd = true;
+            self.is_unfit = true;
             return;
         };
         let by_writer = self.by_writer(stream, record);
@@ -184,7 +194,7 @@ impl StatisticsMaker {
             }
             None => {
                 let packet = record.packet_writer();
-                self.usage.is_odd |= known.has_own || packet.pid.is_some() || packet.tid.is_some();
+                self.is_unfit |= known.has_own || packet.pid.is_some() || packet.tid.is_some();
                 None
             }
         };
@@ -226,9 +236,18 @@ impl StatisticsMaker {
                 if let Some(ended) = run.replace(begun) {
                     slot.records = Some(ended.counted.with(slot.records));
                     self.runs.push(ended);
+                    if self.runs.len() >= RUNS_MAX {
+                        self.give(Vec::new(), None);
+                    }
                 }
             }
         }
+    }
+
+    /// Hands on what was counted.
+    fn give(&mut self, cpus: Vec<(Option<u32>, CountedRecords)>, usage: Option<PartUsage>) {
+        let runs = std::mem::take(&mut self.runs);
+        self.runs = self.maker.give(GatheredPart { runs, cpus, usage }).runs;
     }
 
     /// A part is over.
@@ -243,9 +262,13 @@ impl StatisticsMaker {
         let mut next = PartUsage::default();
         // The next part has about as many.
         next.threads.reserve(self.usage.threads.len());
-        let usage = std::mem::replace(&mut self.usage, next);
-        let runs = std::mem::take(&mut self.runs);
-        self.runs = self.maker.give(GatheredPart { runs, cpus, usage }).runs;
+        let mut usage = std::mem::replace(&mut self.usage, next);
+        if !self.has_switches {
+            // Nobody asks who ran, and what does not fit together does not matter.
+            usage = PartUsage::default();
+        }
+        usage.is_odd |= std::mem::take(&mut self.is_unfit);
+        self.give(cpus, Some(usage));
         for made in self.maker.made() {
             self.head.levels.add(made.level, piece(&made, to)?);
         }

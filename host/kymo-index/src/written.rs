@@ -91,6 +91,17 @@ impl<'t> WrittenTaker<'t> {
     }
 }
 
+/// Records of a writer in a stretch.
+struct StretchRow {
+    /// Its number.
+    writer: u32,
+    records: u64,
+    first_cycles: u64,
+    last_cycles: u64,
+    /// Of the last record among those of the stretch.
+    order: u64,
+}
+
 /// Counts the records of one stream.
 pub(crate) struct StreamCounter<'f> {
     of: &'f WrittenTaker<'f>,
@@ -107,8 +118,8 @@ pub(crate) struct StreamCounter<'f> {
     is_off: bool,
     writers: Vec<(WriterName, Option<u32>)>,
     places: Map<(WriterName, Option<u32>), u32>,
-    /// Of the stretch: number of the writer, records, first and last cycles.
-    rows: Vec<(u32, u64, u64, u64)>,
+    /// Of the stretch.
+    rows: Vec<StretchRow>,
     row_of: Map<u32, usize>,
     records: u64,
     stretches: Vec<Stretch>,
@@ -135,7 +146,8 @@ impl StreamCounter<'_> {
         self.packet_tid = scan.packet_writer().tid;
         let tid = match self.of.events.get(event) {
             Some(Some(TidOf::Record(_, lens))) => match scan.value(lens) {
-                Some(Value::Int(number, _)) => u32::try_from(i128::from(number)).ok(),
+                // As readers have it: the largest number is none.
+                Some(Value::Int(number, _)) => u32::try_from(i128::from(number)).ok().filter(|tid| *tid != u32::MAX),
                 _ => None,
             },
             _ => self.packet_tid,
@@ -174,7 +186,8 @@ impl StreamCounter<'_> {
             None => self.row(tid, cycles),
         };
         let row = &mut self.rows[at];
-        (row.1, row.3) = (row.1 + 1, cycles);
+        row.records += 1;
+        (row.last_cycles, row.order) = (cycles, self.records);
     }
 
     fn row(&mut self, tid: Option<u32>, cycles: u64) -> usize {
@@ -188,7 +201,13 @@ impl StreamCounter<'_> {
         let next = self.rows.len();
         let at = *self.row_of.entry(number).or_insert(next);
         if at == next {
-            self.rows.push((number, 0, cycles, cycles));
+            self.rows.push(StretchRow {
+                writer: number,
+                records: 0,
+                first_cycles: cycles,
+                last_cycles: cycles,
+                order: 0,
+            });
         }
         (self.last_tid, self.last_row) = (tid, Some(at));
         at
@@ -199,10 +218,15 @@ impl StreamCounter<'_> {
     }
 
     fn end_stretch(&mut self) {
-        let rows = std::mem::take(&mut self.rows);
-        let row = |(writer, records, first, last): (u32, u64, u64, u64)| WrittenRow {
-            writer,
-            counted: CountedRecords { records, first: self.ns(first), last: self.ns(last) },
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_unstable_by_key(|row| row.order);
+        let row = |row: StretchRow| WrittenRow {
+            writer: row.writer,
+            counted: CountedRecords {
+                records: row.records,
+                first: self.ns(row.first_cycles),
+                last: self.ns(row.last_cycles),
+            },
         };
         let rows: Vec<WrittenRow> = rows.into_iter().map(row).collect();
         self.stretches.extend(Stretch::of(rows));

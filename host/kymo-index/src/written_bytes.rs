@@ -23,7 +23,7 @@ pub struct Stretch {
     pub first: i64,
     /// Time of the last record, ns.
     pub last: i64,
-    /// By writer: one at least.
+    /// By writer, in the order of their last records: one at least.
     pub rows: Vec<WrittenRow>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn take_streams(bytes: &[u8]) -> Option<Vec<StreamWriters>> {
     let names = WriterNames::take(&mut take)?;
     let mut all: Vec<StreamWriters> = Vec::new();
     for _ in 0..take.count()? {
-        let stream = take.small::<usize>()?;
+        let stream = take.small::<u32>()? as usize;
         if all.last().is_some_and(|last| last.stream >= stream) {
             return None;
         }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::random_trace::{Plan, Random, write};
 use kymo_ctf::read::Trace;
-use kymo_index::{How, Indexes, Named, Spacing, build};
+use kymo_index::{FILE_NAME, How, Indexes, Named, Spacing, build};
 use kymo_query::Opened;
+use serde_json::Value;
 
 /// As many parts as can be.
 pub const HOW: How = How {
@@ -34,6 +35,33 @@ pub fn open(dir: &Path, with_index: bool) -> Opened {
     let traces = vec![Trace::open(dir).unwrap().value];
     let indexes = if with_index { Indexes::open(&[named(dir)], &traces) } else { Indexes::default() };
     Opened::new(traces, indexes, String::new(), Vec::new())
+}
+
+/// What came of a damaged index.
+pub struct Damaged {
+    /// Answers that told of damage, and that were made of the index.
+    pub told: u32,
+    pub of_index: u32,
+    /// Bytes whose change made the answer another one.
+    pub wrong: Vec<usize>,
+}
+
+/// Changes bytes of an index, about `count` of them, one by one, and asks each time. `ask`: the answer, whether it was
+/// made of the index, and whether it is right.
+pub fn damaged(path: &Path, count: usize, ask: impl Fn(&Opened) -> (Value, bool, bool)) -> Damaged {
+    assert_eq!(path.file_name().unwrap(), FILE_NAME, "it lies beside the trace");
+    let (dir, whole) = (path.parent().unwrap(), std::fs::read(path).unwrap());
+    let mut found = Damaged { told: 0, of_index: 0, wrong: Vec::new() };
+    for at in (60..whole.len()).step_by((whole.len() / count).max(1)) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(path, &bytes).unwrap();
+        let (answer, is_of_index, is_right) = ask(&open(dir, true));
+        found.told += u32::from(answer["notes"].to_string().contains("damaged"));
+        found.of_index += u32::from(is_of_index);
+        found.wrong.extend((!is_right).then_some(at));
+    }
+    found
 }
 
 pub fn made(plan: &Plan) -> tempfile::TempDir {

@@ -7,7 +7,7 @@ use crate::indexed;
 use crate::random_trace;
 
 use common::{ask, small};
-use indexed::{index, index_with, made, open, window};
+use indexed::{damaged, index, index_with, made, open, window};
 use kymo_query::Opened;
 use random_trace::{Plan, Random, damage};
 use serde_json::Value;
@@ -223,25 +223,31 @@ fn latencies_of_damaged_traces_are_those_of_all_records() {
     }
 }
 
+/// More spans of a series than parts list: their records are read again, from places that the index has.
+#[test]
+fn damaged_places_of_spans_are_told_of_and_not_believed() {
+    let dir = made(&Plan { records: 200, user: 20_000, spans: 3, ..Plan::default() });
+    let query = "what=span&limit=10000&bins=20&grid=1";
+    let expect = ask(&open(dir.path(), false), "latencies", query);
+    let found = damaged(&index_with(dir.path(), 200), 700, |of| {
+        let found = ask(of, "latencies", query);
+        let (is_of_index, is_right) = (is_of_index(&found), found["tables"] == expect["tables"]);
+        (found, is_of_index, is_right)
+    });
+    assert!(found.wrong.is_empty(), "bytes {:?}", found.wrong);
+    assert!(found.told > 0 && found.of_index > 0, "{} and {}", found.told, found.of_index);
+}
+
 #[test]
 fn damaged_latencies_are_told_of_and_not_believed() {
     let dir = made(&Plan { records: 600, user: 0, devices: 5, ..Plan::default() });
-    let path = index(dir.path());
-    let whole = std::fs::read(&path).unwrap();
-    let without = open(dir.path(), false);
     let query = "bins=20&grid=1&limit=5000";
-    let expect = ask(&without, "latencies", query);
-    let (mut told, mut believed) = (0, 0);
-    for at in (60..whole.len()).step_by(whole.len() / 300) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x55;
-        std::fs::write(&path, &bytes).unwrap();
-        let of = open(dir.path(), true);
-        let found = ask(&of, "latencies", query);
-        assert_eq!(found["tables"], expect["tables"], "byte {at}");
-        let is_told = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("damaged"));
-        told += u32::from(is_told);
-        believed += u32::from(is_of_index(&found));
-    }
-    assert!(told > 0 && believed > 0, "{told} and {believed}");
+    let expect = ask(&open(dir.path(), false), "latencies", query);
+    let found = damaged(&index(dir.path()), 300, |of| {
+        let found = ask(of, "latencies", query);
+        let (is_of_index, is_right) = (is_of_index(&found), found["tables"] == expect["tables"]);
+        (found, is_of_index, is_right)
+    });
+    assert!(found.wrong.is_empty(), "bytes {:?}", found.wrong);
+    assert!(found.told > 0 && found.of_index > 0, "{} and {}", found.told, found.of_index);
 }

@@ -7,8 +7,7 @@ use crate::indexed;
 use crate::random_trace;
 
 use common::{ask, column, shares_of_threads};
-use indexed::{in_shapes, index, made, open, window};
-use kymo_index::FILE_NAME;
+use indexed::{damaged, in_shapes, index, made, open, window};
 use kymo_query::Opened;
 use random_trace::{Plan, Random, damage};
 use serde_json::Value;
@@ -136,23 +135,13 @@ fn spans_of_more_records_than_are_wanted_are_not_read() {
 #[test]
 fn damaged_pictures_are_told_of_and_not_believed() {
     let dir = made(&Plan { records: 600, user: 0, ..Plan::default() });
-    let path = index(dir.path());
-    assert_eq!(path.file_name().unwrap(), FILE_NAME);
-    let whole = std::fs::read(&path).unwrap();
-    let without = open(dir.path(), false);
     let query = "pixels=20&grid=1";
-    let expect = without_threads_of_mixed(ask(&without, "cpus", query));
-    let (mut told, mut believed) = (0, 0);
-    for at in (60..whole.len()).step_by(whole.len() / 300) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x55;
-        std::fs::write(&path, &bytes).unwrap();
-        let of = open(dir.path(), true);
-        let found = without_threads_of_mixed(ask(&of, "cpus", query));
-        assert_eq!(found["tables"], expect["tables"], "byte {at}");
-        let is_told = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("damaged"));
-        told += u32::from(is_told);
-        believed += u32::from(found["info"]["source"] == "index");
-    }
-    assert!(told > 0 && believed > 0, "{told} and {believed}");
+    let expect = without_threads_of_mixed(ask(&open(dir.path(), false), "cpus", query));
+    let found = damaged(&index(dir.path()), 300, |of| {
+        let found = without_threads_of_mixed(ask(of, "cpus", query));
+        let (is_of_index, is_right) = (found["info"]["source"] == "index", found["tables"] == expect["tables"]);
+        (found, is_of_index, is_right)
+    });
+    assert!(found.wrong.is_empty(), "bytes {:?}", found.wrong);
+    assert!(found.told > 0 && found.of_index > 0, "{} and {}", found.told, found.of_index);
 }

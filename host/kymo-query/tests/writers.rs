@@ -9,7 +9,7 @@ use crate::latencies;
 use crate::random_trace;
 
 use common::{Made, NICE, ask};
-use indexed::{in_shapes, index, index_with, made, open, window};
+use indexed::{damaged, in_shapes, index, index_with, made, open, window};
 use kymo_query::Opened;
 use latencies::same_answer;
 use lives::LifePlan;
@@ -37,6 +37,17 @@ fn statistics_of_the_index_are_those_of_all_records() {
     assert!(least > 40, "{least} of 120 answers about {plan} were made of the index");
     // Records of programs in many stretches, by several threads.
     let dir = made(&Plan { seed: random.word(), records: 9000, user: 9000, spans: 5, ..Plan::default() });
+    index(dir.path());
+    let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
+    let [_, of_index] = same(&with, &without, &mut random, 40);
+    assert!(of_index > 40, "{of_index} of 120 answers were made of the index");
+}
+
+/// Who wrote is known without the scheduler's events, too, and nobody asks who ran.
+#[test]
+fn statistics_without_the_scheduler_are_those_of_all_records() {
+    let mut random = Random::new("calm", 4);
+    let dir = made(&Plan { seed: random.word(), calm: true, cpus: 3, threads: 30, records: 4000, ..Plan::default() });
     index(dir.path());
     let [with, without] = [true, false].map(|with_index| open(dir.path(), with_index));
     let [_, of_index] = same(&with, &without, &mut random, 40);
@@ -140,19 +151,13 @@ fn statistics_of_damaged_and_of_lossy_programs_are_those_of_all_records() {
 #[test]
 fn damaged_statistics_are_told_of_and_not_believed() {
     let dir = made(&Plan { records: 600, ..Plan::default() });
-    let path = index(dir.path());
-    let whole = std::fs::read(&path).unwrap();
-    let expect = ask(&open(dir.path(), false), "statistics", "by=thread");
-    let (mut told, mut believed) = (0, 0);
-    for at in (60..whole.len()).step_by(whole.len() / 600) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 0x55;
-        std::fs::write(&path, &bytes).unwrap();
-        let found = ask(&open(dir.path(), true), "statistics", "by=thread");
-        assert_eq!(found["tables"], expect["tables"], "byte {at}");
-        let is_told = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("damaged"));
-        told += u32::from(is_told);
-        believed += u32::from(found["info"]["source"] == "index");
-    }
-    assert!(told > 0 && believed > 0, "{told} and {believed}");
+    let query = "by=thread";
+    let expect = ask(&open(dir.path(), false), "statistics", query);
+    let found = damaged(&index(dir.path()), 600, |of| {
+        let found = ask(of, "statistics", query);
+        let (is_of_index, is_right) = (found["info"]["source"] == "index", found["tables"] == expect["tables"]);
+        (found, is_of_index, is_right)
+    });
+    assert!(found.wrong.is_empty(), "bytes {:?}", found.wrong);
+    assert!(found.told > 0 && found.of_index > 0, "{} and {}", found.told, found.of_index);
 }

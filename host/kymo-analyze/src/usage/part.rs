@@ -246,7 +246,10 @@ impl PartUsage {
     }
 
     fn spend(&mut self, actor: Actor, time: &CpuTime) {
-        self.is_odd |= self.threads.len() >= ACTORS_MAX && !self.threads.contains_key(&actor);
+        if self.threads.len() >= ACTORS_MAX && !self.threads.contains_key(&actor) {
+            self.is_odd = true;
+            return;
+        }
         self.threads.entry(actor).or_default().plus(time);
     }
 

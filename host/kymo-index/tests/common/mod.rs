@@ -31,6 +31,8 @@ pub struct Plan {
     pub cpus: u32,
     /// Threads of all CPUs.
     pub threads: u32,
+    /// The scheduler's events are left out, but threads change.
+    pub calm: bool,
     /// Records of each CPU.
     pub records: u64,
     /// Records of a packet.
@@ -61,6 +63,7 @@ impl Default for Plan {
             seed: 1,
             cpus: 2,
             threads: 20,
+            calm: false,
             records: 2000,
             packet: 100,
             lossy: 0,
@@ -102,6 +105,9 @@ fn metadata(plan: &Plan) -> String {
         event(9, "syscall_exit_futex", &[("ret", I64)]),
         event(10, "other_event", &[("x", I32)]),
     ];
+    if plan.calm {
+        kernel.retain(|event| !event.name.starts_with("sched_"));
+    }
     if plan.devices > 0 {
         kernel.extend(device_events());
     }
@@ -318,6 +324,7 @@ impl Cpu {
             2 => self.record(5, &[&vec]),
             3 => self.record(4, &[&irq]),
             4 => self.record(6, &[&vec]),
+            5 if plan.calm => self.record(10, &[&irq]),
             5 => self.record(2, &[&comm(chosen), &chosen.to_le_bytes(), &prio(chosen), &number.to_le_bytes()]),
             6 => self.record(7, &[&vec]),
             7 | 8 => {
@@ -325,6 +332,10 @@ impl Cpu {
                 let next = if random.below(4) == 0 { 0 } else { chosen };
                 let name = comm(next);
                 let before = self.current.to_le_bytes();
+                if plan.calm {
+                    self.current = next;
+                    return self.record(10, &[&irq]);
+                }
                 self.record(1, &[&before, &prio(self.current), &state, &name, &next.to_le_bytes(), &prio(next)]);
                 self.current = next;
             }

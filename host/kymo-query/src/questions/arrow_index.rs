@@ -120,10 +120,15 @@ impl FindLongest for FindArrows<'_, '_> {
         Ok(())
     }
 
-    fn read_again(&mut self, all: &[CutWakes], (from, to): (i64, i64), stop: &Stop) -> Result<(), Error> {
+    fn read_again(
+        &mut self,
+        all: &[CutWakes],
+        (from, to): (i64, i64),
+        stop: &Stop,
+    ) -> Result<Result<(), DamagedSums>, Error> {
         let behind = all.first().and_then(|cut| cut.known_to);
         let window = Window { from: from.max(self.of.base()), to };
-        Walk::new(self.of, window).run_open(&mut ReadWakes { pass: self.pass, behind }, stop)
+        Walk::new(self.of, window).run_open(&mut ReadWakes { pass: self.pass, behind }, stop).map(Ok)
     }
 }
 

@@ -33,7 +33,12 @@ pub(super) trait FindLongest {
     fn look_into(&mut self, all: &[Self::Cut], part: &UnitPart<Self::Place>) -> Result<(), DamagedSums>;
 
     /// Takes what a part of the lowest level does not list, from its records.
-    fn read_again(&mut self, all: &[Self::Cut], window: (i64, i64), stop: &Stop) -> Result<(), Error>;
+    fn read_again(
+        &mut self,
+        all: &[Self::Cut],
+        window: (i64, i64),
+        stop: &Stop,
+    ) -> Result<Result<(), DamagedSums>, Error>;
 }
 
 /// Looks at what parts do not list, as far as it may be among the longest. Whether all of it is known then.
@@ -64,7 +69,9 @@ pub(super) fn complete(of: &mut impl FindLongest, stop: &Stop) -> Result<Result<
                     if read > READ_MAX {
                         return Ok(Ok(false));
                     }
-                    of.read_again(&all, (from, to), stop)?;
+                    if let Err(damaged) = of.read_again(&all, (from, to), stop)? {
+                        return Ok(Err(damaged));
+                    }
                 }
             }
         }

@@ -230,8 +230,13 @@ impl FindLongest for FindPoints<'_, '_> {
         look_into(self.pass, self.pyramid, all, part)
     }
 
-    fn read_again(&mut self, all: &[CutSeries], window: (i64, i64), stop: &Stop) -> Result<(), Error> {
-        read_again(self.pass, self.of, all, window, stop)
+    fn read_again(
+        &mut self,
+        all: &[CutSeries],
+        window: (i64, i64),
+        stop: &Stop,
+    ) -> Result<Result<(), DamagedSums>, Error> {
+        read_again(self.pass, self.of, all, window, stop).map(Ok)
     }
 }
 

@@ -95,7 +95,7 @@ impl Points {
         if self.ending.is_some_and(|ending| sample.to != ending) {
             return;
         }
-        self.samples += 1;
+        self.samples = self.samples.saturating_add(1);
         self.past_count += u64::from(self.past.is_some_and(|past| sample.value_ns >= past));
         self.offer(key, sample);
     }

@@ -111,7 +111,7 @@ impl TakenSpans<'_, '_> {
             stop.check()?;
             let taken = match stretch {
                 SpanStretch::Part(place) => {
-                    spans.latencies_of(&place, self.pass.bins.is_some()).map(|part| self.part(place, &part))
+                    spans.latencies_of(&place, self.pass.bins.is_some()).map(|part| self.part(place, part))
                 }
                 SpanStretch::Records(part) => read.part(part, spans.times(part).1, self, stop)?.map(drop),
             };
@@ -122,16 +122,16 @@ impl TakenSpans<'_, '_> {
         Ok(read.part(around.tail, Some(self.window.to), self, stop)?.map(drop))
     }
 
-    fn part(&mut self, stretch: LatencyStretch, part: &LatencyPart) {
-        for of in &part.series {
+    fn part(&mut self, stretch: LatencyStretch, part: LatencyPart) {
+        for of in part.series {
             let Some(span) = self.asked.number(of.of) else { continue };
-            let own = LatencySeries { of: Of::Span(span), ..of.clone() };
-            if self.pass.series(&own, part.shift) && of.is_cut {
+            let own = LatencySeries { of: Of::Span(span), ..of };
+            if self.pass.series(&own, part.shift) && own.is_cut {
                 let (group, known_to) = (own.group, own.complete_to());
                 self.cut.push(CutSeries { part: stretch, from: part.from, group, of: own.of, known_to });
             }
         }
-        for past in &part.past {
+        for past in part.past {
             self.one(past.of, past.sample);
         }
     }
@@ -203,12 +203,15 @@ impl FindLongest for FindSpans<'_, '_, '_> {
         Ok(())
     }
 
-    fn read_again(&mut self, all: &[CutSeries], (from, _): (i64, i64), stop: &Stop) -> Result<(), Error> {
+    fn read_again(
+        &mut self,
+        all: &[CutSeries],
+        (from, _): (i64, i64),
+        stop: &Stop,
+    ) -> Result<Result<(), DamagedSums>, Error> {
         let part = self.read.spans.part_of(from);
         let mut again = AgainSpans { taken: self.taken, all };
-        // What is damaged was seen when the part was looked into.
-        let _ = self.read.part(part, self.read.spans.times(part).1, &mut again, stop)?;
-        Ok(())
+        Ok(self.read.part(part, self.read.spans.times(part).1, &mut again, stop)?.map(drop))
     }
 }
 

@@ -2,10 +2,13 @@
 //! Rows of the middle of a window, which the index has but for some stretches [spec/index.md 5.6]. They are added up
 //! when all are known, in the order of their last records: the newest name of a row is its name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kymo_analyze::{Level, Stats, Writer};
 use kymo_index::{CountedRecords, Pyramid, StatisticsPart, WriterName, WriterNames, WriterRows};
+
+/// Rows with last records at one time that are looked through; of more of them, all records are read.
+const TIED_MAX: usize = 256;
 
 /// Records of a writer.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +56,11 @@ pub(super) struct Middle<'o> {
     level: Level,
     /// Streams whose records are among the rows already, by name.
     counted: Vec<&'o str>,
+    /// Of streams that are not merged.
     rows: Vec<MiddleRow>,
+    /// Of all others, from parts.
+    parts: WriterRows,
+    cpus: BTreeMap<Option<u32>, CountedRecords>,
     read: ReadRows,
     /// What is read now is of the middle.
     pub is_within: bool,
@@ -69,8 +76,8 @@ impl<'o> Middle<'o> {
         counted: Vec<&'o str>,
         rows: Vec<MiddleRow>,
     ) -> Middle<'o> {
-        let read = ReadRows::default();
-        Middle { pyramid, names, level, counted, rows, read, is_within: false, is_unfit: false }
+        let (parts, cpus, read) = (WriterRows::default(), BTreeMap::new(), ReadRows::default());
+        Middle { pyramid, names, level, counted, rows, parts, cpus, read, is_within: false, is_unfit: false }
     }
 
     /// Whether a record of a stream that comes now is in the rows.
@@ -86,14 +93,21 @@ impl<'o> Middle<'o> {
     /// Takes a part.
     pub fn take(&mut self, part: &StatisticsPart) {
         if self.level == Level::Cpu {
-            let of_cpu = |(cpu, counted): (&Option<u32>, &CountedRecords)| MiddleRow {
-                writer: Writer { cpu: *cpu, ..Writer::default() },
-                counted: *counted,
-                source: 0,
-            };
-            return self.rows.extend(part.cpus.iter().map(of_cpu));
+            for (cpu, counted) in &part.cpus {
+                self.cpus.entry(*cpu).and_modify(|sum| sum.plus(counted)).or_insert(*counted);
+            }
+            return;
         }
         for (number, counted) in part.writers.in_order() {
+            self.parts.add(number, &counted);
+        }
+    }
+
+    /// Moves what parts have to the rows.
+    fn gather(&mut self) {
+        let of_cpu = |(cpu, counted)| MiddleRow { writer: Writer { cpu, ..Writer::default() }, counted, source: 0 };
+        self.rows.extend(std::mem::take(&mut self.cpus).into_iter().map(of_cpu));
+        for (number, counted) in std::mem::take(&mut self.parts).in_order() {
             match self.names.at(number) {
                 Some(name) => self.rows.push(MiddleRow { writer: name.writer(), counted, source: 0 }),
                 None => self.is_unfit = true,
@@ -103,6 +117,7 @@ impl<'o> Middle<'o> {
 
     /// Adds all rows. How many records are in none that was read, and the times of the first and the last.
     pub fn add_to(&mut self, stats: &mut Stats) -> Option<(u64, (i64, i64))> {
+        self.gather();
         let rows = self.rows.iter();
         let known = rows.fold(None, |sum: Option<CountedRecords>, row| {
             let mut all = sum.unwrap_or(CountedRecords { records: 0, ..row.counted });
@@ -125,10 +140,14 @@ impl<'o> Middle<'o> {
 
 /// Whether it is not known which record was the last one of a row, of rows with last records at one time.
 fn is_ambiguous(rows: &[MiddleRow]) -> bool {
+    let is_of_one = rows.iter().all(|row| row.source == rows[0].source);
+    if is_of_one || rows.len() > TIED_MAX {
+        return !is_of_one;
+    }
     let is_same = |a: &Writer, b: &Writer| a.tid == b.tid || a.process == b.process;
     let differs = |a: &MiddleRow, b: &MiddleRow| {
         let has_names = !a.writer.name.is_empty() && !b.writer.name.is_empty();
         has_names && a.source != b.source && is_same(&a.writer, &b.writer) && a.writer.name != b.writer.name
     };
-    rows.len() > 1 && rows.iter().any(|a| rows.iter().any(|b| differs(a, b)))
+    rows.iter().any(|a| rows.iter().any(|b| differs(a, b)))
 }

@@ -112,7 +112,7 @@ impl Visit for StatisticsPass<'_> {
             }
         }
         if seen.is_selected {
-            self.selected += 1;
+            self.selected = self.selected.saturating_add(1);
             let writer = if self.needs_writer { seen.writer(state) } else { Writer::default() };
             match self.middle.as_mut().filter(|middle| middle.is_within) {
                 Some(middle) => middle.read(&writer, time),

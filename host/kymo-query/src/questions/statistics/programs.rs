@@ -5,7 +5,7 @@
 use kymo_analyze::{Level, Writer};
 use kymo_ctf::read::{Range, Reader};
 use kymo_feed::{clamp, own_writer};
-use kymo_index::{StreamWriters, WrittenStretch};
+use kymo_index::{StreamWriters, WriterRows};
 
 use super::middle::{MiddleRow, ReadRows};
 use crate::error::Error;
@@ -26,9 +26,11 @@ pub(super) fn rows(
         let stretches = &stream.stretches;
         let first = stretches.partition_point(|of| of.first < from);
         let behind = stretches.partition_point(|of| of.last < to).max(first);
-        for stretch in &stretches[first..behind] {
-            rows.extend(of_stretch(stream, stretch));
+        let mut sums = WriterRows::default();
+        for row in stretches[first..behind].iter().flat_map(|stretch| &stretch.rows) {
+            sums.add(row.writer, &row.counted);
         }
+        rows.extend(rows_of(stream, &sums));
         let mut read = ReadRows::default();
         // What is cut by an end of the window.
         for cut in &stretches[first.saturating_sub(1)..(behind + 1).min(stretches.len())] {
@@ -46,11 +48,10 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-fn of_stretch<'s>(of: &'s StreamWriters, stretch: &'s WrittenStretch) -> impl Iterator<Item = MiddleRow> + 's {
-    stretch.rows.iter().filter_map(|row| {
-        let (name, cpu) = of.writers.get(row.writer as usize)?;
-        let writer = Writer { cpu: *cpu, ..name.writer() };
-        Some(MiddleRow { writer, counted: row.counted, source: 1 + of.stream })
+fn rows_of<'s>(of: &'s StreamWriters, sums: &WriterRows) -> impl Iterator<Item = MiddleRow> + 's {
+    sums.in_order().into_iter().filter_map(|(writer, counted)| {
+        let (name, cpu) = of.writers.get(writer as usize)?;
+        Some(MiddleRow { writer: Writer { cpu: *cpu, ..name.writer() }, counted, source: 1 + of.stream })
     })
 }
 
