@@ -13,7 +13,7 @@ pub type LatencyStretch = UnitPart<LatencyPlace>;
 
 impl Pyramid {
     fn latency_levels(&self) -> UnitLevels<'_, LatencyPlace> {
-        UnitLevels { levels: &self.latencies.0, fan_out: LATENCY_FAN_OUT }
+        UnitLevels { levels: &self.latencies.levels, fan_out: LATENCY_FAN_OUT }
     }
 
     /// Latencies of a window [from, to), with columns of 2 to the power of `shift` ns at most. `is_from_begin`: the
@@ -40,7 +40,7 @@ impl Pyramid {
         with_cells: bool,
         with_longest: bool,
     ) -> Result<LatencyPart, DamagedSums> {
-        stretch.place.read(&self.pieces, with_cells, with_longest).ok_or(DamagedSums)
+        self.latencies.read(&stretch.place, &self.pieces, with_cells, with_longest).ok_or(DamagedSums)
     }
 
     /// What a part is made of. `None`: of records that no time divides from those around them, or what it is made of

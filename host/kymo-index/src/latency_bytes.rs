@@ -8,6 +8,7 @@ use kymo_histogram::NUMBERS;
 use crate::bits::{BitPut, BitTake};
 use crate::latency_part::{CELLS, DensityCell, LISTED_MAX, LatencyPart, LatencySeries, Listed, PastSample};
 use crate::latency_samples::{TIME_MAX, put_sample, take_sample};
+use crate::latency_who::{Who, WhoTable};
 use crate::picture::SHIFT_MAX;
 
 /// Series of a part at most.
@@ -140,11 +141,11 @@ fn count_of(take: &mut Take<'_>, bytes: usize) -> Option<usize> {
 
 impl LatencyPart {
     /// Sums and all that is listed; cells; the longest.
-    pub fn encode(&self, listed: Listed) -> [Vec<u8>; 3] {
-        [self.encode_sums(), self.encode_cells(), self.encode_longest(listed)]
+    pub(crate) fn encode(&self, listed: Listed, who: &mut WhoTable) -> [Vec<u8>; 3] {
+        [self.encode_sums(who), self.encode_cells(), self.encode_longest(listed, who)]
     }
 
-    fn encode_sums(&self) -> Vec<u8> {
+    fn encode_sums(&self, who: &mut WhoTable) -> Vec<u8> {
         let (mut put, mut bits) = (Put::default(), BitPut::default());
         put.signed(self.from);
         put.number(self.to.abs_diff(self.from));
@@ -153,7 +154,7 @@ impl LatencyPart {
         put.number(self.past.len() as u64);
         for past in &self.past {
             put_group(&mut put, past.group, past.of);
-            put_sample(&mut put, self.from, &past.sample);
+            put_sample(&mut put, self.from, &past.sample, who);
             put.byte(past.is_lost.into());
         }
         put.number(self.begun.len() as u64);
@@ -198,8 +199,8 @@ impl LatencyPart {
         put.0
     }
 
-    /// Sums and all that is listed.
-    pub fn decode(bytes: &[u8]) -> Option<LatencyPart> {
+    /// Sums and all that is listed. `who`: the threads that have numbers.
+    pub(crate) fn decode(bytes: &[u8], who: &[Who]) -> Option<LatencyPart> {
         let mut take = Take(bytes);
         let from = take.signed().filter(|from| (-TIME_MAX..TIME_MAX).contains(from))?;
         let to = from.checked_add_unsigned(take.number()?)?;
@@ -207,7 +208,7 @@ impl LatencyPart {
         let lost_to = take.option(|take| from.checked_add(take.signed()?))?;
         let past = list(&mut take, |take| {
             let (group, of) = take_group(take).filter(|(group, _)| group.is_of_past())?;
-            let sample = take_sample(take, from)?;
+            let sample = take_sample(take, from, who)?;
             let is_lost = take.byte().filter(|is_lost| *is_lost < 2)? == 1;
             Some(PastSample { group, of, sample, is_lost })
         })?;
@@ -244,7 +245,8 @@ impl LatencyPart {
         let counts: Vec<usize> = self.series.iter().map(|_| count_of(&mut take, bytes.len())).collect::<Option<_>>()?;
         let mut bits = BitTake::new(take.0);
         for (of, count) in self.series.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
-            if count > bits.left() {
+            // A gap and a count have a bit each.
+            if count > bits.left() / 2 + 1 {
                 return None;
             }
             of.cells.reserve_exact(count);
@@ -359,11 +361,21 @@ mod tests {
         part
     }
 
-    fn taken([sums, cells, longest]: &[Vec<u8>; 3]) -> Option<LatencyPart> {
-        let mut part = LatencyPart::decode(sums)?;
+    fn taken([sums, cells, longest]: &[Vec<u8>; 3], who: &[Who]) -> Option<LatencyPart> {
+        let mut part = LatencyPart::decode(sums, who)?;
         part.decode_cells(cells)?;
-        part.decode_longest(longest)?;
+        part.decode_longest(longest, who)?;
         Some(part)
+    }
+
+    /// Put and taken again, behind parts that have numbered some threads.
+    fn again(part: &LatencyPart, listed: Listed) -> Option<LatencyPart> {
+        let mut table = WhoTable::default();
+        for tid in [Some(7), None, Some(31)] {
+            table.number(Who { tid, process: None, prio: None, name: Name::new("thread-117") });
+        }
+        let bytes = part.encode(listed, &mut table);
+        taken(&bytes, table.all())
     }
 
     #[test]
@@ -372,13 +384,13 @@ mod tests {
         for _ in 0..100 {
             let (from, shift) = (random.below(1i64 << 50) - (1 << 49), random.below(20u32));
             let whole = part(&mut random, from, shift);
-            assert_eq!(taken(&whole.encode(Listed::ALL)), Some(whole.clone()));
-            let few = taken(&whole.encode(Listed { of_series: 10, of_all: 0 })).unwrap();
+            assert_eq!(again(&whole, Listed::ALL), Some(whole.clone()));
+            let few = again(&whole, Listed { of_series: 10, of_all: 0 }).unwrap();
             for (few, whole) in few.series.iter().zip(&whole.series) {
                 assert!(few.longest.len() <= 10 && whole.longest.starts_with(&few.longest));
                 assert_eq!(few.is_cut, whole.is_cut || few.longest.len() < whole.longest.len());
             }
-            let of_all = taken(&whole.encode(Listed { of_series: 1, of_all: 40 })).unwrap();
+            let of_all = again(&whole, Listed { of_series: 1, of_all: 40 }).unwrap();
             let lengths = |of: &LatencyPart| {
                 let mut all: Vec<_> = of.series.iter().flat_map(|of| &of.longest).map(|of| of.value_ns).collect();
                 all.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
@@ -399,7 +411,7 @@ mod tests {
             let at_once = LatencyPart::of(&parts, 9).unwrap();
             let halves = [&parts[..2], &parts[2..]].map(|parts| LatencyPart::of(parts, 7).unwrap());
             let in_steps = LatencyPart::of(&halves, 9).unwrap();
-            assert_eq!(taken(&at_once.encode(Listed::ALL)), Some(at_once.clone()));
+            assert_eq!(again(&at_once, Listed::ALL), Some(at_once.clone()));
             for (at_once, in_steps) in at_once.series.iter().zip(&in_steps.series) {
                 assert_eq!((&at_once.sums, &at_once.cells), (&in_steps.sums, &in_steps.cells));
                 let count = at_once.longest.len().min(in_steps.longest.len());
@@ -419,7 +431,7 @@ mod tests {
         let refused = |change: &dyn Fn(&mut LatencyPart)| {
             let mut part = whole.clone();
             change(&mut part);
-            taken(&part.encode(Listed::ALL)).is_none()
+            again(&part, Listed::ALL).is_none()
         };
         assert!(!refused(&|_| ()));
         assert!(refused(&|part| part.series.reverse()), "unsorted series");
@@ -449,7 +461,8 @@ mod tests {
             cut in prop::option::of((0..3usize, any::<prop::sample::Index>())),
         ) {
             let mut random = Random(seed);
-            let mut pieces = part(&mut random, 1 << 40, 5).encode(Listed::ALL);
+            let mut table = WhoTable::default();
+            let mut pieces = part(&mut random, 1 << 40, 5).encode(Listed::ALL, &mut table);
             for (piece, at, byte) in changes {
                 let at = at.index(pieces[piece].len());
                 pieces[piece][at] = byte;
@@ -458,10 +471,10 @@ mod tests {
                 let at = at.index(pieces[piece].len());
                 pieces[piece].truncate(at);
             }
-            if let Some(mut part) = LatencyPart::decode(&pieces[0]) {
-                let _ = (part.decode_cells(&pieces[1]), part.decode_longest(&pieces[2]));
+            if let Some(mut part) = LatencyPart::decode(&pieces[0], table.all()) {
+                let _ = (part.decode_cells(&pieces[1]), part.decode_longest(&pieces[2], table.all()));
                 let sum = LatencyPart::of(&[part.clone(), part], SHIFT_MAX);
-                let _ = sum.map(|sum| taken(&sum.encode(Listed::ALL)));
+                let _ = sum.map(|sum| again(&sum, Listed::ALL));
             }
         }
     }

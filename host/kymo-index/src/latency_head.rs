@@ -8,6 +8,7 @@ use kymo_analyze::compact::{Put, Take};
 use crate::file::{Piece, Pieces, Writer};
 use crate::latency_maker::MadeLatencies;
 use crate::latency_part::LatencyPart;
+use crate::latency_who::{Who, put_all, take_all};
 use crate::picture::SHIFT_MAX;
 
 /// Levels at most: 4 to the power of 24 parts.
@@ -23,43 +24,55 @@ pub struct LatencyPlace {
     pub shift: u32,
 }
 
-impl LatencyPlace {
-    /// Writes what was made.
-    pub(crate) fn write(made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<Option<LatencyPlace>> {
-        let Some(([sums, cells, longest], shift)) = made.bytes else { return Ok(None) };
-        let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
-        Ok(Some(LatencyPlace { sums, cells, longest, shift }))
-    }
-
-    /// The latencies of the part, with cells and the longest where they are wanted.
-    pub(crate) fn read(&self, pieces: &Pieces, with_cells: bool, with_longest: bool) -> Option<LatencyPart> {
-        let mut part = LatencyPart::decode(&pieces.read(&self.sums)?)?;
-        if with_cells {
-            part.decode_cells(&pieces.read(&self.cells)?)?;
-        }
-        if with_longest {
-            part.decode_longest(&pieces.read(&self.longest)?)?;
-        }
-        (part.shift == self.shift).then_some(part)
-    }
+/// Where latencies are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LatencyHead {
+    /// By level; `None` where there was too much.
+    pub levels: Vec<Vec<Option<LatencyPlace>>>,
+    /// Threads of samples, by number.
+    pub who: Vec<Who>,
 }
 
-/// Where latencies are, by level; `None` where there was too much.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LatencyHead(pub Vec<Vec<Option<LatencyPlace>>>);
-
 impl LatencyHead {
-    /// Adds the next one of a level.
-    pub fn add(&mut self, level: usize, place: Option<LatencyPlace>) {
-        if self.0.len() <= level {
-            self.0.resize(level + 1, Vec::new());
+    /// Writes the next part of a level.
+    pub fn write(&mut self, made: MadeLatencies, to: &mut Writer<'_>) -> io::Result<()> {
+        let MadeLatencies { level, bytes, who } = made;
+        let place = match bytes {
+            Some(([sums, cells, longest], shift)) => {
+                let (sums, cells, longest) = (to.piece(&sums)?, to.piece(&cells)?, to.piece(&longest)?);
+                Some(LatencyPlace { sums, cells, longest, shift })
+            }
+            None => None,
+        };
+        self.who.extend(who);
+        if self.levels.len() <= level {
+            self.levels.resize(level + 1, Vec::new());
         }
-        self.0[level].push(place);
+        self.levels[level].push(place);
+        Ok(())
+    }
+
+    /// The latencies of a part, with cells and the longest where they are wanted.
+    pub fn read(
+        &self,
+        place: &LatencyPlace,
+        pieces: &Pieces,
+        with_cells: bool,
+        with_longest: bool,
+    ) -> Option<LatencyPart> {
+        let mut part = LatencyPart::decode(&pieces.read(&place.sums)?, &self.who)?;
+        if with_cells {
+            part.decode_cells(&pieces.read(&place.cells)?)?;
+        }
+        if with_longest {
+            part.decode_longest(&pieces.read(&place.longest)?, &self.who)?;
+        }
+        (part.shift == place.shift).then_some(part)
     }
 
     pub fn put(&self, put: &mut Put) {
-        put.number(self.0.len() as u64);
-        for level in &self.0 {
+        put.number(self.levels.len() as u64);
+        for level in &self.levels {
             put.number(level.len() as u64);
             for place in level {
                 put.option(place.as_ref(), |put, place| {
@@ -68,6 +81,7 @@ impl LatencyHead {
                 });
             }
         }
+        put_all(put, &self.who);
     }
 
     pub fn take(take: &mut Take<'_>) -> Option<LatencyHead> {
@@ -79,8 +93,9 @@ impl LatencyHead {
         let mut head = LatencyHead::default();
         for _ in 0..take.count().filter(|levels| *levels <= LEVELS_MAX)? {
             let count = take.count()?;
-            head.0.push((0..count).map(|_| take.option(place)).collect::<Option<_>>()?);
+            head.levels.push((0..count).map(|_| take.option(place)).collect::<Option<_>>()?);
         }
+        head.who = take_all(take)?;
         Some(head)
     }
 }

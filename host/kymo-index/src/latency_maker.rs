@@ -5,6 +5,7 @@ use kymo_analyze::{Begun, Of, Request, Sample, SampleGroup};
 use kymo_histogram::{NUMBERS, bucket_of, low_of};
 
 use crate::latency_part::{CELLS, DensityCell, LatencyPart, LatencySeries, Listed, PastSample, cell_of};
+use crate::latency_who::{Who, WhoTable};
 use crate::picture::SHIFT_MAX;
 
 /// Parts of a level that are one of the next, of what the kernel tells.
@@ -66,6 +67,8 @@ pub(crate) struct MadeLatencies {
     pub level: usize,
     /// Bytes of sums, cells and the longest, and the length of columns; `None`: there was too much.
     pub bytes: Option<([Vec<u8>; 3], u32)>,
+    /// Threads of samples whose numbers follow those before.
+    pub who: Vec<Who>,
 }
 
 /// Makes parts.
@@ -77,6 +80,7 @@ pub(crate) struct LatencyMaker {
     buckets: Vec<u32>,
     /// By column and cell.
     cells: Vec<u32>,
+    who: WhoTable,
     /// Parts of a level that are one of the next.
     fan_out: usize,
     /// By level: parts that are not one of the next yet.
@@ -91,7 +95,8 @@ fn shift_of(from: i64, to: i64, columns_min: u64) -> u32 {
 impl LatencyMaker {
     pub fn new(fan_out: usize) -> LatencyMaker {
         let (buckets, cells) = (vec![0; NUMBERS.into()], vec![0; (TABLE_COLUMNS * CELLS) as usize]);
-        LatencyMaker { keys: Vec::new(), tokens: Vec::new(), buckets, cells, fan_out, levels: Vec::new() }
+        let (keys, tokens, who, levels) = (Vec::new(), Vec::new(), WhoTable::default(), Vec::new());
+        LatencyMaker { keys, tokens, buckets, cells, who, fan_out, levels }
     }
 
     /// Takes what ended in the next part of the lowest level. `done` takes what is made of it, and says whether it
@@ -100,8 +105,8 @@ impl LatencyMaker {
         let mut part = self.part(ended);
         for level in 0.. {
             let listed = if level == 0 { LOWEST_LISTED } else { LONGER_LISTED };
-            let bytes = part.as_ref().map(|part| (part.encode(listed), part.shift));
-            if !done(MadeLatencies { level, bytes }) {
+            let bytes = part.as_ref().map(|part| (part.encode(listed, &mut self.who), part.shift));
+            if !done(MadeLatencies { level, bytes, who: self.who.new_ones() }) {
                 return;
             }
             if self.levels.len() == level {

@@ -2,28 +2,20 @@
 //! Samples of latencies one by one as bytes, and back [spec/index.md 5.3]: with all that a list of the longest shows.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::hash::Hash;
 
 use kymo_analyze::compact::{Put, Take};
 use kymo_analyze::hash::Map;
-use kymo_analyze::{Context, Doubt, Name, Sample, Waker};
+use kymo_analyze::{Context, Doubt, Sample, Waker};
 
 use crate::bits::{BitPut, BitTake};
 use crate::latency_part::{LONGEST_MAX, LatencyPart, Listed, longest_of};
+use crate::latency_who::{Who, WhoTable, take_one, take_some};
 
 /// Times lie within this of 1970, so that neither lengths nor columns leave the numbers.
 pub(crate) const TIME_MAX: i64 = 1 << 62;
 /// Of what a sample that is not plain has beside its length.
 const ODD_ORDER: u32 = 8;
-
-/// The thread of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Who {
-    tid: Option<i32>,
-    process: Option<i32>,
-    prio: Option<i16>,
-    name: Name,
-}
 
 /// How a sample came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,33 +24,6 @@ struct How {
     waker: Option<Waker>,
     owner: Option<i32>,
     doubt: u16,
-}
-
-impl Who {
-    fn of(sample: &Sample) -> Who {
-        Who { tid: sample.tid, process: sample.process, prio: sample.prio, name: sample.name }
-    }
-
-    /// `before`: the name of the one before it, which may begin in the same way.
-    fn put(&self, put: &mut Put, before: Name) {
-        put.option(self.tid, |put, tid| put.signed(tid.into()));
-        put.option(self.process, |put, process| put.signed(process.into()));
-        put.option(self.prio, |put, prio| put.signed(prio.into()));
-        let (own, before) = (self.name, before);
-        let same = own.as_str().bytes().zip(before.as_str().bytes()).take_while(|(own, before)| own == before).count();
-        let same = (0..=same).rev().find(|same| own.as_str().is_char_boundary(*same)).unwrap_or(0);
-        put.number(same as u64);
-        put.text(&own.as_str()[same..]);
-    }
-
-    fn take(take: &mut Take<'_>, before: Name) -> Option<Who> {
-        let int = |take: &mut Take<'_>| i32::try_from(take.signed()?).ok();
-        let (tid, process) = (take.option(int)?, take.option(int)?);
-        let prio = take.option(|take| i16::try_from(take.signed()?).ok())?;
-        let same = take.small::<usize>()?;
-        let name = [before.as_str().get(..same)?, take.text()?].concat();
-        Some(Who { tid, process, prio, name: Name::new(&name) })
-    }
 }
 
 impl How {
@@ -94,20 +59,20 @@ fn whole(who: Who, how: How, (from, to): (i64, i64), value_ns: u64, late_ns: u64
 }
 
 /// One sample; times are distances from `base`.
-pub(crate) fn put_sample(put: &mut Put, base: i64, sample: &Sample) {
+pub(crate) fn put_sample(put: &mut Put, base: i64, sample: &Sample, who: &mut WhoTable) {
     put.signed(sample.from.wrapping_sub(base));
     put.signed(sample.to.wrapping_sub(base));
     put.number(sample.value_ns);
     put.number(sample.late_ns);
-    Who::of(sample).put(put, Name::default());
+    who.put(put, Who::of(sample));
     How::of(sample).put(put);
 }
 
 /// The same again.
-pub(crate) fn take_sample(take: &mut Take<'_>, base: i64) -> Option<Sample> {
+pub(crate) fn take_sample(take: &mut Take<'_>, base: i64, who: &[Who]) -> Option<Sample> {
     let (from, to) = (base.checked_add(take.signed()?)?, base.checked_add(take.signed()?)?);
     let (value_ns, late_ns) = (take.number()?, take.number()?);
-    let who = Who::take(take, Name::default())?;
+    let who = take_one(take, who)?;
     whole(who, How::take(take)?, (from, to), value_ns, late_ns)
 }
 
@@ -120,46 +85,42 @@ fn width(count: usize) -> u32 {
 struct Words {
     who: Vec<Who>,
     how: Vec<How>,
-    places: Map<How, u64>,
+    /// Where they are, by what they are.
+    who_places: Map<Who, u64>,
+    how_places: Map<How, u64>,
+}
+
+/// Puts something into a list, if it is not there yet.
+fn place<T: Copy + Eq + Hash>(list: &mut Vec<T>, places: &mut Map<T, u64>, own: T) {
+    places.entry(own).or_insert_with(|| {
+        list.push(own);
+        list.len() as u64 - 1
+    });
 }
 
 impl Words {
-    fn of<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Words {
-        let who: BTreeSet<Who> = samples.clone().map(Who::of).collect();
-        let (mut how, mut places) = (Vec::new(), Map::default());
+    /// Those of some samples, which are put.
+    fn put<'s>(put: &mut Put, samples: impl Iterator<Item = &'s Sample>, table: &mut WhoTable) -> Words {
+        let (mut who, mut how) = (Vec::new(), Vec::new());
+        let (mut who_places, mut how_places) = (Map::default(), Map::default());
         for sample in samples {
-            let own = How::of(sample);
-            places.entry(own).or_insert_with(|| {
-                how.push(own);
-                how.len() as u64 - 1
-            });
+            place(&mut who, &mut who_places, Who::of(sample));
+            place(&mut how, &mut how_places, How::of(sample));
         }
-        Words { who: who.into_iter().collect(), how, places }
+        let who = table.put_some(put, who.into_iter());
+        for (at, who) in who.iter().enumerate() {
+            who_places.insert(*who, at as u64);
+        }
+        put.number(how.len() as u64);
+        how.iter().for_each(|how| how.put(put));
+        Words { who, how, who_places, how_places }
     }
 
-    fn put(&self, put: &mut Put) {
-        put.number(self.who.len() as u64);
-        let mut before = Name::default();
-        for who in &self.who {
-            who.put(put, before);
-            before = who.name;
-        }
-        put.number(self.how.len() as u64);
-        self.how.iter().for_each(|how| how.put(put));
-    }
-
-    fn take(take: &mut Take<'_>) -> Option<Words> {
-        let mut before = Name::default();
-        let count = take.count()?;
-        let who = (0..count).map(|_| {
-            let who = Who::take(take, before)?;
-            before = who.name;
-            Some(who)
-        });
-        let who = who.collect::<Option<_>>()?;
+    fn take(take: &mut Take<'_>, table: &[Who]) -> Option<Words> {
+        let who = take_some(take, table)?;
         let count = take.count()?;
         let how = (0..count).map(|_| How::take(take)).collect::<Option<_>>()?;
-        Some(Words { who, how, places: Map::default() })
+        Some(Words { who, how, who_places: Map::default(), how_places: Map::default() })
     }
 
     /// Some samples, in the order in which they ended.
@@ -183,9 +144,9 @@ impl Words {
                 bits.signed(odd, ODD_ORDER);
                 bits.number(sample.late_ns, ODD_ORDER);
             }
-            let who = self.who.binary_search(&Who::of(sample)).unwrap_or_default();
-            bits.bits(who as u64, width(self.who.len()));
-            let how = self.places.get(&How::of(sample)).copied().unwrap_or_default();
+            let who = self.who_places.get(&Who::of(sample)).copied().unwrap_or_default();
+            bits.bits(who, width(self.who.len()));
+            let how = self.how_places.get(&How::of(sample)).copied().unwrap_or_default();
             bits.bits(how, width(self.how.len()));
         }
     }
@@ -214,16 +175,15 @@ impl Words {
 
 impl LatencyPart {
     /// The longest: of each series as many as `listed` says.
-    pub(crate) fn encode_longest(&self, listed: Listed) -> Vec<u8> {
+    pub(crate) fn encode_longest(&self, listed: Listed, who: &mut WhoTable) -> Vec<u8> {
         let least_ns = self.least_of_all(listed.of_all);
         let kept = self.series.iter().map(|of| {
             let among_all = of.longest.partition_point(|sample| least_ns.is_some_and(|least| sample.value_ns >= least));
             longest_of(&of.longest, among_all.max(listed.of_series))
         });
-        let words = Words::of(kept.clone().flatten());
         let (mut put, mut bits) = (Put::default(), BitPut::default());
         put.signed(self.from);
-        words.put(&mut put);
+        let words = Words::put(&mut put, kept.clone().flatten(), who);
         for (of, kept) in self.series.iter().zip(kept) {
             let is_cut = of.is_cut || kept.len() < of.longest.len();
             put.number((kept.len() as u64) << 1 | u64::from(is_cut));
@@ -245,10 +205,10 @@ impl LatencyPart {
     }
 
     /// Takes the longest of its series.
-    pub(crate) fn decode_longest(&mut self, bytes: &[u8]) -> Option<()> {
+    pub(crate) fn decode_longest(&mut self, bytes: &[u8], who: &[Who]) -> Option<()> {
         let mut take = Take(bytes);
         let base = take.signed().filter(|base| *base == self.from)?;
-        let words = Words::take(&mut take)?;
+        let words = Words::take(&mut take, who)?;
         let counts: Vec<u64> = self.series.iter().map(|_| take.number()).collect::<Option<_>>()?;
         let mut bits = BitTake::new(take.0);
         for (of, count) in self.series.iter_mut().zip(counts) {

@@ -30,6 +30,7 @@ mod latency_head;
 mod latency_maker;
 mod latency_part;
 mod latency_samples;
+mod latency_who;
 mod measuring;
 mod nesting;
 mod open;

@@ -18,6 +18,7 @@ use crate::flame_part::FlamePart;
 use crate::head::IndexHead;
 use crate::latency_head::LatencyHead;
 use crate::latency_part::{LatencyPart, Listed, cell_range};
+use crate::latency_who::{Who, WhoTable};
 use crate::picture::SHIFT_MAX;
 use crate::picture_take::{take_cpus, take_threads};
 use crate::pyramid::PyramidHead;
@@ -73,11 +74,19 @@ fn part(bytes: &[u8]) -> bool {
     true
 }
 
+/// Threads of samples that have numbers.
+fn few_threads() -> Vec<Who> {
+    let one = |tid| Who { tid: Some(tid), process: None, prio: Some(120), name: Name::new("name") };
+    (0..20).map(one).collect()
+}
+
 /// Sums of latencies of a part: what was taken is added to itself in longer columns, put, and taken again.
 fn latencies(bytes: &[u8]) -> bool {
-    let Some(part) = LatencyPart::decode(bytes) else { return false };
+    let Some(part) = LatencyPart::decode(bytes, &few_threads()) else { return false };
     let sum = LatencyPart::of(&[part.clone(), part.clone()], SHIFT_MAX);
-    let again = sum.and_then(|sum| LatencyPart::decode(&sum.encode(Listed::ALL)[0]));
+    let mut table = WhoTable::default();
+    let bytes = sum.map(|sum| sum.encode(Listed::ALL, &mut table));
+    let again = bytes.and_then(|bytes| LatencyPart::decode(&bytes[0], &table.new_ones()));
     assert!(again.is_none_or(|again| again.series.len() <= part.series.len() + part.past.len()));
     true
 }
@@ -122,8 +131,9 @@ fn listed_latencies(bytes: &[u8]) -> bool {
     let parts =
         take.0.split_at_checked(lengths.0).and_then(|(sums, rest)| Some((sums, rest.split_at_checked(lengths.1)?)));
     let Some((sums, (cells, longest))) = parts else { return false };
-    let Some(mut part) = LatencyPart::decode(sums) else { return false };
-    let is_taken = part.decode_cells(cells).is_some() & part.decode_longest(longest).is_some();
+    let who = few_threads();
+    let Some(mut part) = LatencyPart::decode(sums, &who) else { return false };
+    let is_taken = part.decode_cells(cells).is_some() & part.decode_longest(longest, &who).is_some();
     let sum = LatencyPart::of(&[part.clone(), part], SHIFT_MAX);
     let mut cells = sum.iter().flat_map(|sum| &sum.series).flat_map(|of| &of.cells);
     assert!(cells.all(|cell| cell_range(cell.cell).0 <= cell_range(cell.cell).1));

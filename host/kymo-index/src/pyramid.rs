@@ -16,7 +16,7 @@ use kymo_feed::{LossAt, Visit};
 use crate::buckets::Buckets;
 use crate::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
-use crate::latency_head::{LatencyHead, LatencyPlace};
+use crate::latency_head::LatencyHead;
 use crate::measuring::Measuring;
 use crate::painter::{self, EndedSpans, Painted, Painter};
 use crate::picture_head::{PictureHead, PicturePlace};
@@ -227,7 +227,7 @@ impl Summing {
         self.waking.end_part();
         self.statistics.end_part(to)?;
         for made in self.measuring.made() {
-            self.latencies.add(made.level, LatencyPlace::write(made, to)?);
+            self.latencies.write(made, to)?;
         }
         for made in self.waking.made() {
             self.wakes.add(made.level, wake_piece(&made, to)?);
@@ -263,7 +263,7 @@ impl Summing {
         match self.measuring.finish() {
             Some(rest) => {
                 for made in rest {
-                    self.latencies.add(made.level, LatencyPlace::write(made, to)?);
+                    self.latencies.write(made, to)?;
                 }
             }
             None => self.latencies = LatencyHead::default(),

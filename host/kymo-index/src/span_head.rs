@@ -8,7 +8,7 @@ use kymo_analyze::compact::{Put, Take};
 
 use crate::file::{Piece, Writer};
 use crate::flame_part::{FlamePath, PATHS_MAX};
-use crate::latency_head::{LatencyHead, LatencyPlace};
+use crate::latency_head::LatencyHead;
 use crate::picture::SHIFT_MAX;
 use crate::span_maker::MadeSpans;
 
@@ -146,10 +146,7 @@ impl SpanSink {
                 levels.resize(levels.len().max(level + 1), Vec::new());
                 levels[level].push(part.map(|bytes| to.piece(&bytes)).transpose()?);
             }
-            MadeSpans::Latencies(made) => {
-                let level = made.level;
-                self.head.latencies.add(level, LatencyPlace::write(made, to)?);
-            }
+            MadeSpans::Latencies(made) => self.head.latencies.write(made, to)?,
             MadeSpans::Paths(paths) => self.head.paths = paths,
             MadeSpans::Over(at, waiting) => self.head.over.push((at, to.piece(&waiting)?)),
         }

@@ -114,7 +114,7 @@ impl IndexedSpans {
         shift: u32,
         is_wanted: impl Fn((Option<i64>, Option<i64>)) -> bool,
     ) -> Vec<SpanStretch<LatencyStretch>> {
-        fewest(&self.head.latencies.0, parts, |place, (level, at)| {
+        fewest(&self.head.latencies.levels, parts, |place, (level, at)| {
             let count = SPAN_FAN_OUT.saturating_pow(level as u32);
             let times = (self.times(at * count).0, self.times(at * count + count - 1).1);
             let place = place.filter(|place| place.shift <= shift && is_wanted(times))?;
@@ -127,7 +127,7 @@ impl IndexedSpans {
     /// # Errors
     /// They are damaged.
     pub fn latencies_of(&self, of: &LatencyStretch, with_cells: bool) -> Result<LatencyPart, DamagedSums> {
-        let part = of.place.read(&self.pieces, with_cells, true).ok_or(DamagedSums)?;
+        let part = self.head.latencies.read(&of.place, &self.pieces, with_cells, true).ok_or(DamagedSums)?;
         let is_span = |group: SampleGroup, of: Of| match of {
             Of::Span(span) => group == SampleGroup::Span && usize::from(span) < self.head.texts.len(),
             _ => false,
@@ -139,7 +139,7 @@ impl IndexedSpans {
 
     /// What a part is made of. `None`: what it is made of had too much.
     pub fn within(&self, of: &LatencyStretch) -> Option<UnitContent<LatencyPlace>> {
-        let levels = UnitLevels { levels: &self.head.latencies.0, fan_out: SPAN_FAN_OUT };
+        let levels = UnitLevels { levels: &self.head.latencies.levels, fan_out: SPAN_FAN_OUT };
         levels.parts_of(of).map_or_else(
             || {
                 let (from, to) = self.times(of.id().1);
@@ -203,7 +203,7 @@ impl IndexedSpans {
         for part in self.head.flames.iter().flatten().flatten() {
             self.flame(&FlamePlace(*part))?;
         }
-        for (level, parts) in self.head.latencies.0.iter().enumerate() {
+        for (level, parts) in self.head.latencies.levels.iter().enumerate() {
             for (at, place) in parts.iter().enumerate() {
                 place.map_or(Ok(()), |place| self.latencies_of(&UnitPart { place, level, at }, true).map(drop))?;
             }
