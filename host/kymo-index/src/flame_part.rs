@@ -2,9 +2,10 @@
 //! Where the time of spans went [spec/index.md 5.5]: sums of a part by thread and by what spans lie within. They add up
 //! to those of a longer part.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use kymo_analyze::compact::{Put, Take};
+use kymo_analyze::hash::Map;
 
 use crate::latency_samples::TIME_MAX;
 use crate::nesting::{BegunSpan, WaitingPlaces, divided, within};
@@ -155,7 +156,7 @@ pub(crate) struct FlameMaker {
     /// All paths, by number.
     pub paths: Vec<FlamePath>,
     depths: Vec<u16>,
-    known: HashMap<FlamePath, u32>,
+    known: Map<FlamePath, u32>,
 }
 
 impl FlameMaker {

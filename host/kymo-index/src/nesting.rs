@@ -4,7 +4,9 @@
 //! finds it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use kymo_analyze::hash::Map;
 
 /// How deep stretches lie in each other: 0 for those that lie in none.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +73,7 @@ impl<P> Default for WaitingPlaces<P> {
 impl<P: Copy> WaitingPlaces<P> {
     /// The spans of the next part, in the order of their begins, of those that begin together the longest first.
     pub fn next<S: NestedSpan>(&mut self, ended: Vec<S>, begun: &[BegunSpan]) -> Vec<Placed<S, P>> {
-        let mut known: HashMap<BegunSpan, P> = self.0.drain(..).collect();
+        let mut known: Map<BegunSpan, P> = self.0.drain(..).collect();
         let mut all: Vec<Placed<S, P>> = Vec::with_capacity(ended.len() + begun.len());
         for one in ended {
             let (span, (from, to)) = (one.span(), one.stretch());
