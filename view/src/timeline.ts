@@ -15,7 +15,7 @@ import { Pictures, SECTIONS, type Which } from './pictures.js';
 import type { Picture } from './strips.js';
 import { type TileLine, type TileWindow, Tiles } from './tiles.js';
 import { duration } from './time.js';
-import { type View, around, moved, zoomed } from './view.js';
+import { type View, around, moved, pinched, zoomed } from './view.js';
 
 const LABELS = 208;
 const SECTION = 20;
@@ -67,6 +67,9 @@ export class Timeline implements Part {
   private readonly ask = later(60, () => void this.pictures.load());
   private drag: { x: number; from: bigint; to: bigint; isStretch: boolean; moved: boolean } | null = null;
   private stretch: { from: number; to: number } | null = null;
+  /** Fingers, and the times below the first two when the second one came. */
+  private readonly fingers = new Map<number, number>();
+  private pinch: readonly [bigint, bigint] | null = null;
   /** Tops of the rows, by key. */
   private readonly tops = new Map<string, number>();
   readonly overlays: Overlay[] = [];
@@ -92,6 +95,10 @@ export class Timeline implements Part {
     this.canvas.addEventListener('pointerdown', (event) => this.press(event));
     this.canvas.addEventListener('pointermove', (event) => this.move(event));
     this.canvas.addEventListener('pointerup', (event) => this.release(event));
+    this.canvas.addEventListener('pointercancel', (event) => {
+      this.lift(event);
+      this.drag = this.stretch = null;
+    });
     this.canvas.addEventListener('dblclick', (event) => this.zoomTo(event));
     this.canvas.addEventListener('pointerleave', () => {
       this.app.say('');
@@ -310,18 +317,31 @@ export class Timeline implements Part {
       return;
     }
     const steps = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? event.deltaY * 30 : event.deltaY;
-    this.app.go(zoomed(view, 1.0016 ** steps, event.offsetX / this.width, whole), true);
+    // Two fingers on a touch pad are a wheel with Ctrl, in small steps.
+    this.app.go(zoomed(view, (event.ctrlKey ? 1.01 : 1.0016) ** steps, event.offsetX / this.width, whole), true);
   }
 
   private press(event: PointerEvent): void {
     if (event.button !== 0) return;
     this.canvas.setPointerCapture(event.pointerId);
+    if (event.pointerType === 'touch') this.fingers.set(event.pointerId, event.offsetX);
+    const [first, second, third] = [...this.fingers.values()];
+    if (first !== undefined && second !== undefined) {
+      this.drag = this.stretch = null;
+      this.pinch = third === undefined ? [this.time(first), this.time(second)] : null;
+      return;
+    }
     const { from, to } = this.app.view;
     this.drag = { x: event.offsetX, from, to, isStretch: event.shiftKey, moved: false };
   }
 
   private move(event: PointerEvent): void {
     const drag = this.drag;
+    if (this.fingers.has(event.pointerId)) this.fingers.set(event.pointerId, event.offsetX);
+    if (this.pinch) {
+      const [first = 0, second = 0] = [...this.fingers.values()].map((x) => x / this.width);
+      return this.app.go(pinched(this.app.view, this.pinch, [first, second], this.app.whole), true);
+    }
     if (!drag) return this.hover(event);
     if (Math.abs(event.offsetX - drag.x) > 3) drag.moved = true;
     if (!drag.moved) return;
@@ -334,7 +354,16 @@ export class Timeline implements Part {
     this.app.go(moved(start, (drag.x - event.offsetX) / this.width, this.app.whole), true);
   }
 
+  /** A finger is gone. Whether it was one of two. */
+  private lift(event: PointerEvent): boolean {
+    this.fingers.delete(event.pointerId);
+    const wasPinch = this.pinch !== null;
+    this.pinch = null;
+    return wasPinch;
+  }
+
   private release(event: PointerEvent): void {
+    if (this.lift(event)) return this.app.note();
     const drag = this.drag;
     this.drag = null;
     const stretch = this.stretch;

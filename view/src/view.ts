@@ -167,6 +167,17 @@ export function zoomed(view: View, factor: number, place: number, whole: View): 
   return looking(view, from, from + BigInt(Math.round(now)), whole);
 }
 
+/** The view in which two times are at two places between 0 (left) and 1 (right): where two fingers are. */
+export function pinched(view: View, times: readonly [bigint, bigint], places: readonly [number, number], whole: View): View {
+  const [time, place] = [times[0], places[0]];
+  const length = Number(times[1] - time) / (places[1] - place);
+  // Fingers that are at one place, or have crossed, say nothing.
+  if (!Number.isFinite(length) || length <= 0) return view;
+  const all = Math.min(length, Number(whole.to - whole.from));
+  const from = time - BigInt(Math.round(place * all));
+  return looking(view, from, from + BigInt(Math.round(all)), whole);
+}
+
 /** Moves by a part of the window. */
 export function moved(view: View, part: number, whole: View): View {
   const by = BigInt(Math.round(Number(view.to - view.from) * part));

@@ -61,6 +61,24 @@ await step('a list that another page has changed is not overwritten', async () =
   await until(() => [...document.querySelectorAll('#notes input')].some((input) => input.value === 'of another page'));
   assert.equal(await page.$$eval('#notes li', (rows) => rows.length), 2);
 });
+await step('spans have rows and a flame graph, whose frames are those of the answer and lead to their longest span', async () => {
+  await page.goto(`${address}#page=timeline&tab=flame`);
+  await page.reload();
+  await until(() => document.querySelectorAll('#flame .flames button').length > 0 && document.querySelector('#labels [data-key^="span"]'));
+  const { tables } = await page.evaluate(async () => (await fetch('q/flame?format=json')).json());
+  assert.equal((await page.$$('#flame .flames button')).length, tables.frames.count.length);
+  const counts = tables.frames.count.reduce((sum, count) => sum + count, 0);
+  assert.ok(counts > 0);
+  const says = await page.$eval('#flame .flames button', (frame) => frame.getAttribute('aria-label'));
+  assert.match(says, /^axis/);
+  await page.click('#flame .flames button');
+  await until(() => new URLSearchParams(location.hash.slice(1)).has('a'));
+  // Times of this page are in one JSON number.
+  const { a, b, tid } = await fragment();
+  const { longest_from: from, longest_to: to, longest_tid: thread } = tables.frames;
+  assert.ok(from.some((_, row) => [from[row], to[row], thread[row]].join() === [a, b, tid].join()), JSON.stringify([a, b, tid, tables.frames]));
+  await page.keyboard.press('Escape');
+});
 await step('spans that are paired by a field have a row for each of its values', async () => {
   await page.goto(`${address}#page=timeline&tab=flame&spans=${encodeURIComponent('axis:begin, axis:end, by=n')}`);
   await page.reload();
@@ -82,6 +100,24 @@ await step('spans that are paired by a field have a row for each of its values',
   await hasRows(1, 1);
   await page.keyboard.press('b');
   await until(() => document.querySelectorAll('#notes li').length === 2);
+});
+await step('two fingers zoom: what is below them stays there', async () => {
+  const box = await (await page.$('#plot')).boundingBox();
+  const before = await fragment();
+  const [left, right, y] = [box.x + 400, box.x + 600, box.y + 40];
+  const own = await page.createCDPSession();
+  const touch = (type, ...places) => own.send('Input.dispatchTouchEvent', { type, touchPoints: places.map((x, id) => ({ x, y, id })) });
+  await touch('touchStart', left);
+  await touch('touchStart', left, right);
+  for (let i = 1; i <= 10; i++) await touch('touchMove', left - 10 * i, right + 10 * i);
+  await touch('touchEnd');
+  await until((from) => !location.hash.includes(`from=${from}&`), 20000, before.from);
+  const now = await fragment();
+  const [length, after] = [before, now].map((of) => Number(of.to) - Number(of.from));
+  assert.ok(Math.abs(after / length - 0.5) < 0.02, `${after} of ${length}`);
+  const at = (of, x) => Number(of.from) + ((x - box.x) / box.width) * (Number(of.to) - Number(of.from));
+  assert.ok(Math.abs(at(now, left - 100) - at(before, left)) < length / 200);
+  await page.keyboard.press('Home');
 });
 await step('bookmarks are removed', async () => {
   for (const left of [1, 0]) {

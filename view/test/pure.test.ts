@@ -15,7 +15,7 @@ import { identity } from '../src/palette.js';
 import { spanName, spanRows } from '../src/spans.js';
 import { threadRows } from '../src/threads.js';
 import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/time.js';
-import { History, around, fromFragment, looking, moved, toFragment, whole, zoomed } from '../src/view.js';
+import { History, around, fromFragment, looking, moved, pinched, toFragment, whole, zoomed } from '../src/view.js';
 import { frame } from './frame.js';
 
 test('a frame gives back what was put in, and null where there is nothing', () => {
@@ -92,6 +92,15 @@ test('zooming keeps the place under the pointer, and stays at the trace', () => 
   const stretch = around(all, 500n, 700n, all);
   assert.deepEqual([stretch.page, stretch.from, stretch.to], ['timeline', 400n, 800n]);
   assert.equal(looking(all, 5n, 5n, all).to - looking(all, 5n, 5n, all).from, 100n);
+});
+
+test('what is below two fingers stays there, and fingers that have crossed change nothing', () => {
+  const all = whole(1_000_000n);
+  const view = pinched(all, [400_000n, 600_000n], [0.3, 0.7], all);
+  assert.deepEqual([view.from, view.to], [250_000n, 750_000n]);
+  for (const places of [[0.5, 0.5], [0.7, 0.3]] as const) assert.equal(pinched(view, [400_000n, 600_000n], places, all), view);
+  const out = pinched(view, [400_000n, 600_000n], [0.49, 0.5], all);
+  assert.equal(out.to - out.from, 1_000_000n, 'no longer than the trace');
 });
 
 test('undo joins small moves and goes back and forth', () => {
