@@ -109,15 +109,27 @@ impl Times {
         let length = to.saturating_sub(from);
         let (inner_from, inner_to) = (from.saturating_add(length / 20), to.saturating_sub(length / 20));
         let around = length.saturating_mul(10).max(AROUND_NS);
+        let Some((first, last)) = self.known() else { return false };
+        // Before the first record that is kept, and behind the last one, nothing says that there were none.
+        let before = (from.saturating_sub(around).max(first).min(from), from);
+        let behind = (to, to.saturating_add(around).min(last.saturating_add(1)).max(to));
+        let known = (before.1.abs_diff(before.0) + behind.1.abs_diff(behind.0)).max(1);
         let mut expected = 0.0;
         for (_, times) in self.by_cpu.iter().filter(|(number, _)| **number != cpu) {
-            if count(times, inner_from, inner_to) > 0 {
+            if times.len() >= self.most || count(times, inner_from, inner_to) > 0 {
                 return false;
             }
-            let near = count(times, from.saturating_sub(around), from) + count(times, to, to.saturating_add(around));
-            expected += near as f64 * (inner_to - inner_from) as f64 / (2.0 * around as f64);
+            let near = count(times, before.0, before.1) + count(times, behind.0, behind.1);
+            expected += near as f64 * (inner_to - inner_from) as f64 / known as f64;
         }
         expected >= EXPECTED_MIN
+    }
+
+    /// The first and the last time that is kept, of all CPUs.
+    fn known(&self) -> Option<(i64, i64)> {
+        let first = self.by_cpu.values().filter_map(|times| times.first()).min()?;
+        let last = self.by_cpu.values().filter_map(|times| times.last()).max()?;
+        Some((*first, *last))
     }
 }
 
@@ -130,6 +142,27 @@ fn count(times: &[i64], from: i64, to: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The laboratory has no record behind a sample, and `kymo explain` of the same trace may have some.
+    #[test]
+    fn where_records_end_says_nothing_of_how_many_were_due() {
+        let (begin, end) = (20_000_000, 29_000_000);
+        let made = |until: i64| {
+            let mut times = Times::new(0, 100_000_000, 1 << 20);
+            for at in (0..until).step_by(1_000_000).filter(|at| !(begin..end).contains(at)) {
+                times.note(0, at);
+                times.note(1, at + 7);
+            }
+            times
+        };
+        for until in [end + 1, end + 10_000_000, end + 80_000_000] {
+            assert!(made(until).all_stood_still(0, begin - 1_000_000, end), "{until}");
+        }
+        // Seven were not due.
+        assert!(!made(end + 80_000_000).all_stood_still(0, begin + 2_000_000, end), "too short");
+        let full = Times { most: 15, ..made(end + 1) };
+        assert!(!full.all_stood_still(0, begin - 1_000_000, end), "what came later may not have been kept");
+    }
 
     #[test]
     fn silence_is_of_all_cpus_only_where_records_were_due() {
