@@ -53,6 +53,13 @@ export function edgeOf(view: View, to: bigint): View {
   return { ...view, from: from > 0n ? from : 0n, to: end };
 }
 
+/** All of a trace that has just begun, from the begin of the view on; null once that is as long as what is followed. */
+export function filling(view: View, to: bigint): View | null {
+  const length = to - view.from;
+  if (length >= FOLLOWED) return null;
+  return { ...view, to: length > MIN_LENGTH ? to : view.from + MIN_LENGTH };
+}
+
 /** How old the newest record is, and whether that is usual. */
 export function behindText(news: News, waited_ms: number): string {
   if (news.state === 'ended') return 'has ended';
@@ -89,6 +96,8 @@ export class Live {
   /** The picture that is being made. */
   private picture: Promise<void> | null = null;
   private isBehind = false;
+  /** All there is is shown, as long as that is short: the address says nothing of a window. */
+  private isFilling = !location.hash.includes('from=');
   /** The address says so, or says nothing. */
   private readonly wantsEdge = !location.hash.includes('from=') || new URLSearchParams(location.hash.slice(1)).get('live') === '1';
 
@@ -135,7 +144,7 @@ export class Live {
   private pause(): void {
     this.app.extra.delete('live');
     if (!this.app.isFollowing) return;
-    this.app.isFollowing = false;
+    this.app.isFollowing = this.isFilling = false;
     this.tell();
   }
 
@@ -218,7 +227,10 @@ export class Live {
   private async pictures(): Promise<void> {
     while (this.isBehind && this.app.isFollowing && this.news) {
       this.isBehind = false;
-      this.app.show(edgeOf(this.app.view, BigInt(Math.round(this.news.to))));
+      const to = BigInt(Math.round(this.news.to));
+      const filled = this.isFilling ? filling(this.app.view, to) : null;
+      this.isFilling = filled !== null;
+      this.app.show(filled ?? edgeOf(this.app.view, to));
       await this.app.drawn;
     }
   }

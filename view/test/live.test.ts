@@ -8,8 +8,8 @@ import { App } from '../src/app.js';
 import { Client } from '../src/api.js';
 import { decode } from '../src/columns.js';
 import { later } from '../src/dom.js';
-import { type News, behindText, edgeOf, lostText, newsOf } from '../src/live.js';
-import { whole } from '../src/view.js';
+import { type News, behindText, edgeOf, lostText, newsOf, filling, FOLLOWED } from '../src/live.js';
+import { MIN_LENGTH, whole } from '../src/view.js';
 import { frame } from './frame.js';
 
 const NEWS: News = { number: 3, state: 'live', base: '1700000000000000000', to: 5000, records: 7, lost: null, problem: null, behind_ns: 300_000_000 };
@@ -72,4 +72,11 @@ test('calls that never end do not hold something up for ever', async () => {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   assert.ok(calls >= 2, `${calls} calls`);
+});
+
+test('a trace that has just begun is shown whole until it is as long as what is followed', () => {
+  const view = whole(300_000_000n);
+  assert.deepEqual(filling(view, 2_000_000_000n), { ...view, to: 2_000_000_000n });
+  assert.equal(filling(view, FOLLOWED), null);
+  assert.deepEqual(filling(view, 3n), { ...view, to: MIN_LENGTH }, 'no shorter than a window may be');
 });

@@ -124,6 +124,10 @@ await step('the picture of a running session moves on by itself', async () => {
   const { all, pictures, stages } = await delays(page, 10);
   assert.ok(pictures.length > 3, `${pictures.length} pictures`);
   const [p50, p95] = [0.5, 0.95].map((share) => all[Math.floor(all.length * share)]);
+  // It was opened when there was little of it; what is followed is five seconds.
+  const now = await fragment();
+  const length = Number(now.to) - Number(now.from);
+  assert.ok(length > 3e9 && length < 7e9, `${length} ns are followed`);
   console.log(`   ${pictures.length} pictures in 10 s; from publication to pixel p50 ${p50.toFixed(0)} ms, p95 ${p95.toFixed(0)} ms`);
   for (const [stage, list] of Object.entries(stages)) console.log(`   ${stage}: ${JSON.stringify(quantiles(list))}`);
   // How fast is measured where nothing else runs (make bench-view); here other suites may have the CPUs.
