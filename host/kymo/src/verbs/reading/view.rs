@@ -113,8 +113,8 @@ impl OpenedView {
         if let Some(url) = args.traces.dirs.iter().filter_map(|dir| dir.to_str()).find(|dir| kymo_live::is_url(dir)) {
             let is_alone = args.traces.dirs.len() == 1 && args.range.from.is_none() && args.range.to.is_none();
             ensure!(
-                is_alone,
-                "{url} is viewed alone, and at its end: --from, --to and others need a trace that has ended"
+                is_alone && args.hosts.is_none(),
+                "{url} is viewed alone, and at its end: --from, --to, --shift and others need a trace that has ended"
             );
             let mut live = net::NetTrace::attach(url)?;
             let opened = live.first()?;
@@ -125,6 +125,10 @@ impl OpenedView {
             ensure!(
                 !is_part,
                 "the trace is being written, and is shown at its end: --from and --to are for one that has ended"
+            );
+            ensure!(
+                args.hosts.is_none(),
+                "the trace is being written, and is shown alone: --shift and --align are for traces that have ended"
             );
             let opened = growing.first()?;
             return Ok(OpenedView { source: Some(Box::new(growing)), ..OpenedView::of(opened) });
