@@ -357,6 +357,44 @@ fn an_index_answers_with_spans_values_and_wake_ups() {
 }
 
 /// The texts of the rows of a table.
+/// What somebody chooses is read once, and kept then, in a file that nobody sees.
+#[test]
+fn chosen_spans_are_kept_behind_the_first_answer() {
+    let lab = Lab::new("view-kept");
+    let dir = lab.path("trace");
+    std::fs::create_dir(&dir).expect("a directory");
+    common::write(&dir, &Plan { seed: 7, records: 140_000, user: 500, ..Plan::default() }).expect("a trace");
+    let text = dir.to_str().expect("a path");
+    lab.kymo(&["index", text]).expect(0);
+    let viewer = Viewer::start(&lab, text);
+    let span = "span=irq_handler_entry,irq_handler_exit,by=irq";
+    let slices = format!("from=@100000000&pixels=500&grid=1&rows=key&{span}");
+    let latencies = format!("what=span&bins=20&grid=1&{span}");
+    let before = ["slices", "latencies"].map(|question| {
+        let query = if question == "slices" { &slices } else { &latencies };
+        let answer = viewer.ask(question, query);
+        assert!(answer["notes"].to_string().contains("an index of these spans is being made"), "{}", answer["notes"]);
+        assert_eq!(answer["info"]["source"], "records", "{question}");
+        answer
+    });
+    let kept = |question: &str, query: &str| {
+        let answer = || Some(viewer.ask(question, query)).filter(|answer| answer["info"]["source"] == "index");
+        lab.wait_for("spans that are kept", answer)
+    };
+    let after = kept("latencies", &latencies);
+    for table in ["series", "histogram", "density", "points"] {
+        assert_eq!(after["tables"][table], before[1]["tables"][table], "{table}");
+    }
+    let after = kept("slices", &slices);
+    let spans = |answer: &Value| -> u64 {
+        let merged: u64 = column(answer, "merged", "count").iter().filter_map(Value::as_u64).sum();
+        column(answer, "slices", "from").len() as u64 + merged
+    };
+    assert!(spans(&before[0]) > 1000);
+    assert_eq!(spans(&after), spans(&before[0]));
+    viewer.end();
+}
+
 fn texts(answer: &Value, table: &str) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     let columns = ["table", "row", "text"].map(|name| column(answer, "pieces", name));

@@ -67,6 +67,8 @@ pub struct Closed {
     pub ns: i128,
     /// Another one with the same key began in it: which begin is of this end follows from nesting alone.
     pub is_outer: bool,
+    /// The thread that began it, where the record tells it.
+    pub begun_by: Option<i128>,
 }
 
 /// A begin that waits for its end.
@@ -286,7 +288,7 @@ impl PairLatency {
             Some(begin) => {
                 self.counts.closed += 1;
                 self.counts.nested += begun.inner;
-                Some(Closed { ns: ns - begin, is_outer: begun.inner > 0 })
+                Some(Closed { ns: ns - begin, is_outer: begun.inner > 0, begun_by: begun.thread })
             }
             None => {
                 self.counts.preempted += u64::from(self.pair.is_of_wakeups());

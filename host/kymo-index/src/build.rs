@@ -23,8 +23,9 @@ use crate::identity::clocks;
 
 use crate::pyramid::{Summed, Summing};
 use crate::span_head::SpanSink;
-use crate::span_maker::{MadeSpans, SpanMaker};
+use crate::span_maker::SpanMaker;
 use crate::span_pairs::SpanPairs;
+use crate::span_parts::MadeSpans;
 use crate::states::{Keeper, Spacing};
 use crate::statistics_maker::StatisticsMaker;
 use crate::stop::Stop;

@@ -62,6 +62,11 @@ impl<'f> Writer<'f> {
         Ok(piece)
     }
 
+    /// How many there are by now.
+    pub fn bytes(&self) -> u64 {
+        self.at
+    }
+
     /// Makes it whole. Its size.
     pub fn finish(mut self, head: &[u8]) -> io::Result<u64> {
         let piece = self.piece(head)?;
@@ -82,7 +87,8 @@ impl<'f> Writer<'f> {
 /// Reads an index.
 #[derive(Debug)]
 pub struct Pieces {
-    file: File,
+    /// Where they are.
+    pub file: File,
     /// Its size.
     pub bytes: u64,
 }

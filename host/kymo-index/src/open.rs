@@ -248,7 +248,7 @@ fn states(pieces: Arc<Pieces>, head: &IndexHead, traces: &[Trace]) -> Option<Sta
     let (pictures, latencies, wakes, statistics) = (of.pictures, of.latencies, of.wakes, of.statistics);
     let (pieces_of_sums, head) = (Arc::clone(&pieces), of.pyramid);
     let pyramid = Pyramid { pieces: pieces_of_sums, head, pictures, latencies, wakes, statistics, before };
-    let spans = of.spans.map(|head| IndexedSpans { pieces: Arc::clone(&pieces), head });
+    let spans = of.spans.map(|head| IndexedSpans { pieces: Arc::clone(&pieces), head, whole: None });
     Some(States { pieces, checkpoints: of.checkpoints, cpus: of.cpus, pyramid, spans })
 }
 

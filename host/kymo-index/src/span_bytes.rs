@@ -16,6 +16,9 @@ use crate::span_part::{SpanCell, SpanEnd, SpanItem, SpanItems, SpanPart};
 /// What counts of items, and gaps between levels, are small for.
 const COUNT_ORDER: u32 = 4;
 
+/// Items for which there is room at once: more may be claimed than there are.
+const ITEMS_AT_ONCE: usize = 256;
+
 /// Who ended a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ender {
@@ -33,16 +36,16 @@ struct SpanWord {
     is_nested: bool,
 }
 
-fn put_int(put: &mut Put, number: Option<i32>) {
+pub(crate) fn put_int(put: &mut Put, number: Option<i32>) {
     put.option(number, |put, number| put.signed(number.into()));
 }
 
-fn take_int(take: &mut Take<'_>) -> Option<Option<i32>> {
+pub(crate) fn take_int(take: &mut Take<'_>) -> Option<Option<i32>> {
     take.option(|take| i32::try_from(take.signed()?).ok())
 }
 
 /// A time of the trace.
-fn in_range(at: i64) -> Option<i64> {
+pub(crate) fn in_range(at: i64) -> Option<i64> {
     (-TIME_MAX..TIME_MAX).contains(&at).then_some(at)
 }
 
@@ -219,7 +222,7 @@ impl SpanPart {
         let count = bits.count(COUNT_ORDER)?;
         let mut at = (self.from >> self.shift).checked_add(bits.signed(COUNT_ORDER)?)?;
         let orders = Orders { gap: bits.order()?, count: bits.order()?, length: bits.order()? };
-        let mut items = Vec::new();
+        let mut items = Vec::with_capacity(count.min(ITEMS_AT_ONCE));
         for _ in 0..count {
             let is_cell = bits.flag()?;
             at = at.checked_add_unsigned(bits.number(orders.gap)?)?;

@@ -10,7 +10,7 @@ use crate::file::{Piece, Writer};
 use crate::flame_part::{FlamePath, PATHS_MAX};
 use crate::latency_head::LatencyHead;
 use crate::picture::SHIFT_MAX;
-use crate::span_maker::MadeSpans;
+use crate::span_parts::MadeSpans;
 
 /// Levels at most: 4 to the power of 24 parts.
 const LEVELS_MAX: usize = 24;
@@ -120,7 +120,7 @@ impl SpanSink {
     /// Writes what is made by now.
     pub fn poll(&mut self, to: &mut Writer<'_>) -> io::Result<()> {
         while let Ok(made) = self.made.try_recv() {
-            self.put(made, to)?;
+            put_made(&mut self.head, made, to)?;
         }
         Ok(())
     }
@@ -128,28 +128,29 @@ impl SpanSink {
     /// Waits for all, and writes it.
     pub fn finish(mut self, to: &mut Writer<'_>) -> io::Result<SpansHead> {
         while let Ok(made) = self.made.recv() {
-            self.put(made, to)?;
+            put_made(&mut self.head, made, to)?;
         }
         Ok(self.head)
     }
+}
 
-    fn put(&mut self, made: MadeSpans, to: &mut Writer<'_>) -> io::Result<()> {
-        match made {
-            MadeSpans::Part(level, part) => {
-                let levels = &mut self.head.levels;
-                levels.resize(levels.len().max(level + 1), Vec::new());
-                let part = part.map(|(bytes, shift)| io::Result::Ok(SpanPiece { piece: to.piece(&bytes)?, shift }));
-                levels[level].push(part.transpose()?);
-            }
-            MadeSpans::Flame(level, part) => {
-                let levels = &mut self.head.flames;
-                levels.resize(levels.len().max(level + 1), Vec::new());
-                levels[level].push(part.map(|bytes| to.piece(&bytes)).transpose()?);
-            }
-            MadeSpans::Latencies(made) => self.head.latencies.write(made, to)?,
-            MadeSpans::Paths(paths) => self.head.paths = paths,
-            MadeSpans::Over(at, waiting) => self.head.over.push((at, to.piece(&waiting)?)),
+/// Writes what was made.
+pub(crate) fn put_made(head: &mut SpansHead, made: MadeSpans, to: &mut Writer<'_>) -> io::Result<()> {
+    match made {
+        MadeSpans::Part(level, part) => {
+            let levels = &mut head.levels;
+            levels.resize(levels.len().max(level + 1), Vec::new());
+            let part = part.map(|(bytes, shift)| io::Result::Ok(SpanPiece { piece: to.piece(&bytes)?, shift }));
+            levels[level].push(part.transpose()?);
         }
-        Ok(())
+        MadeSpans::Flame(level, part) => {
+            let levels = &mut head.flames;
+            levels.resize(levels.len().max(level + 1), Vec::new());
+            levels[level].push(part.map(|bytes| to.piece(&bytes)).transpose()?);
+        }
+        MadeSpans::Latencies(made) => head.latencies.write(made, to)?,
+        MadeSpans::Paths(paths) => head.paths = paths,
+        MadeSpans::Over(at, waiting) => head.over.push((at, to.piece(&waiting)?)),
     }
+    Ok(())
 }

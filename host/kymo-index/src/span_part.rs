@@ -109,8 +109,11 @@ impl SpanItems {
     }
 }
 
-/// Where spans are drawn: the row of a thread, and how many others they lie in.
-pub type SpanPlace = (Option<i32>, u16);
+/// The row that a span is drawn in: that of a thread. Of spans that somebody chose it may be a number of a row.
+pub type SpanRow = Option<i32>;
+
+/// Where spans are drawn: the row, and how many others they lie in.
+pub type SpanPlace = (SpanRow, u16);
 
 /// The spans that end in a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -137,9 +140,19 @@ impl SpanPart {
     }
 
     /// Adds a span; of each place in the order of their begins.
-    pub(crate) fn add(&mut self, row: Option<i32>, level: u16, span: SpanEnd) {
+    pub(crate) fn add(&mut self, row: SpanRow, level: u16, span: SpanEnd) {
         let item = SpanItem::Whole(span).in_columns(0, self.shift);
         self.rows.entry((row, level)).or_default().add(item);
+    }
+
+    /// Spans one by one, however short; of each row in the order of their begins. They have no levels.
+    pub(crate) fn whole(all: impl Iterator<Item = (SpanRow, SpanEnd)> + Clone) -> SpanPart {
+        let (from, to) = (all.clone().map(|of| of.1.from).min(), all.clone().map(|of| of.1.to).max());
+        let mut part = SpanPart { from: from.unwrap_or(0), to: to.unwrap_or(0), shift: 0, rows: BTreeMap::new() };
+        for (row, span) in all {
+            part.rows.entry((row, 0)).or_default().0.push(SpanItem::Whole(span));
+        }
+        part
     }
 
     /// Of parts that follow each other.

@@ -16,9 +16,10 @@ use crate::nesting::Nesting;
 use crate::pyramid::DamagedSums;
 use crate::span_bytes::take_waiting;
 use crate::span_head::{SpanPiece, SpansHead};
-use crate::span_maker::SPAN_FAN_OUT;
 use crate::span_pairs::SpanPairs;
 use crate::span_part::SpanPart;
+use crate::span_parts::{OpenSpan, SPAN_FAN_OUT};
+use crate::span_whole::{WholePieces, WholeSpans, take_open};
 use crate::units::{UnitContent, UnitLevels, UnitPart};
 
 /// A part of a window.
@@ -62,11 +63,13 @@ fn fewest<T, P>(
     stretches
 }
 
-/// The spans of a program's own events in the index.
+/// Spans in parts: those of a program's own events in the index, or those that somebody chose.
 #[derive(Debug)]
 pub struct IndexedSpans {
     pub(crate) pieces: Arc<Pieces>,
     pub(crate) head: SpansHead,
+    /// Of those that somebody chose.
+    pub(crate) whole: Option<WholePieces>,
 }
 
 /// What is known at a boundary of parts.
@@ -193,6 +196,39 @@ impl IndexedSpans {
             waiting.iter().for_each(|of| nesting.resume(of.tid, (of.span, of.from), of.level));
         }
         Ok(SpansAt { pairs, nesting })
+    }
+
+    /// Whether spans of parts are there one by one: no records are needed.
+    pub fn has_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Whether all end in the thread that they began in. Else what lies within them is not known at the end of a part.
+    pub fn is_of_threads(&self) -> bool {
+        self.whole.as_ref().is_none_or(|whole| !whole.is_across)
+    }
+
+    /// Spans of a part, one by one.
+    ///
+    /// # Errors
+    /// They are damaged, or not there.
+    pub fn whole(&self, part: usize) -> Result<WholeSpans, DamagedSums> {
+        let whole = self.whole.as_ref().ok_or(DamagedSums)?;
+        let ended = whole.ended(part, &self.pieces).ok_or(DamagedSums)?;
+        let begun = self.begun(part + 1)?.into_iter().map(|(open, _)| open).collect();
+        Ok(WholeSpans { ended, begun })
+    }
+
+    /// What has begun in front of a part, and how deep it lies.
+    ///
+    /// # Errors
+    /// As [`IndexedSpans::whole`].
+    pub fn begun(&self, part: usize) -> Result<Vec<(OpenSpan, u16)>, DamagedSums> {
+        let Some(before) = part.checked_sub(1) else { return Ok(Vec::new()) };
+        let whole = self.whole.as_ref().ok_or(DamagedSums)?;
+        let (at, piece) = self.head.over.get(before).copied().unwrap_or((0, whole.end));
+        let bytes = self.pieces.read(&piece).ok_or(DamagedSums)?;
+        take_open(at, &bytes).ok_or(DamagedSums)
     }
 
     /// Looks through all of them.

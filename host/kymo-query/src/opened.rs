@@ -10,6 +10,7 @@ use kymo_feed::Classes;
 use kymo_index::{GrowingIndex, Indexes, range};
 
 use crate::columns::Answer;
+use crate::kept::{KeepSpans, KeptList};
 use crate::names::FunctionNames;
 use crate::symbolize::Symbolize;
 
@@ -32,6 +33,8 @@ pub struct Opened {
     pub bounds: Option<(i64, i64)>,
     /// Who names functions; none: they stay addresses.
     symbols: Option<MakeSymbols>,
+    /// Spans that somebody chose.
+    pub(crate) kept: KeptList,
     /// Results of the laboratory, as the question `results` answers them.
     pub results: Option<Answer>,
     /// Only chosen processes were recorded: who ran on a CPU before its first record is not known.
@@ -55,14 +58,31 @@ impl Opened {
         let bounds = range::bounds(&traces, &indexes);
         traces.iter_mut().for_each(|trace| trace.watch(Arc::new(Silent)));
         let classes = Classes::new(&traces);
-        let (symbols, results, is_restricted) = (None, None, false);
-        Opened { traces, indexes, classes, name, caveats, bounds, symbols, results, is_restricted }
+        let (symbols, kept, results, is_restricted) = (None, KeptList::default(), None, false);
+        Opened { traces, indexes, classes, name, caveats, bounds, symbols, kept, results, is_restricted }
     }
 
     /// The same with names of functions.
     #[must_use]
     pub fn with_symbols(self, make: MakeSymbols) -> Opened {
         Opened { symbols: Some(make), ..self }
+    }
+
+    /// The same, with a place for spans that somebody chooses.
+    #[must_use]
+    pub fn keeping(self, how: KeepSpans) -> Opened {
+        Opened { kept: KeptList::new(how), ..self }
+    }
+
+    /// The same without: for who asks each question once.
+    #[must_use]
+    pub fn not_keeping(self) -> Opened {
+        Opened { kept: KeptList::default(), ..self }
+    }
+
+    /// Whether answers asked for spans that [`crate::keep_spans`] would keep.
+    pub fn wants_spans(&self) -> bool {
+        self.kept.wants()
     }
 
     /// What names functions for one question.
@@ -83,8 +103,8 @@ impl Opened {
         let classes = Classes::new(&traces);
         index.advance(&traces, &classes, until);
         let indexes = Indexes::of_growing(Arc::new(index.clone()));
-        let (symbols, results, is_restricted) = (None, None, false);
-        Opened { traces, indexes, classes, name, caveats, bounds: index.span(), symbols, results, is_restricted }
+        let (symbols, kept, results, is_restricted) = (None, KeptList::default(), None, false);
+        Opened { traces, indexes, classes, name, caveats, bounds: index.span(), symbols, kept, results, is_restricted }
     }
 
     /// Whether more may be written: records behind the bounds are not asked for yet.

@@ -14,6 +14,7 @@ mod flame;
 mod flame_frames;
 mod flame_index;
 mod framed;
+mod keep_spans;
 mod latencies;
 mod latency_cut;
 mod latency_index;
@@ -43,6 +44,8 @@ mod told;
 mod value_index;
 mod values;
 mod worst;
+
+pub use keep_spans::keep_spans;
 
 use crate::columns::Answer;
 use crate::error::Error;

@@ -51,10 +51,25 @@ impl SpanCounts {
     }
 }
 
+/// Which span ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedSpan {
+    /// By the order of the texts.
+    pub number: u16,
+    /// The number of its key, where keys are kept apart.
+    pub key: Option<u32>,
+    /// The thread that began it, where that is known.
+    pub begun_by: Option<i32>,
+}
+
 /// Who numbers the keys of spans where these are kept apart, and says how they are shown.
 pub trait SpanKeys {
     /// The number of the key of a span that ends with this record; `None` beyond those that are kept apart.
     fn number(&mut self, pair: &PairLatency, seen: &Seen<'_, '_>, writer: &Writer, state: &State) -> Option<u32>;
+    /// The number of a key that is given as [`PairLatency::key`] has it; `None` where keys are not known so.
+    fn of_text(&mut self, _key: String) -> Option<u32> {
+        None
+    }
     /// How they are shown, by number.
     fn shown(&self) -> &[String];
     /// Why some addresses in keys have no name.
@@ -113,9 +128,8 @@ impl<'v> Spans<'v> {
         self.keys = Some(keys);
     }
 
-    /// Takes a record, and hands on the spans that end with it: their number, that of the key where keys are kept
-    /// apart, and the sample. An event that is both ends its span first.
-    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(u16, Option<u32>, Sample)) {
+    /// Takes a record, and hands on the spans that end with it. An event that is both ends its span first.
+    pub fn record(&mut self, seen: &Seen<'_, '_>, state: &State, take: &mut impl FnMut(EndedSpan, Sample)) {
         if !self.is_of_any.get(seen.class).copied().unwrap_or(false) {
             return;
         }
@@ -125,8 +139,14 @@ impl<'v> Spans<'v> {
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             let Some(closed) = pair.feed(seen.class, &of_span) else { continue };
             let key = self.keys.as_mut().and_then(|keys| keys.number(pair, seen, &of_span.writer, state));
-            take(number as u16, key, sample(closed, &of_span, state));
+            let begun_by = closed.begun_by.and_then(|tid| i32::try_from(tid).ok());
+            take(EndedSpan { number: number as u16, key, begun_by }, sample(closed, &of_span, state));
         }
+    }
+
+    /// The number of the key of one that has not ended.
+    pub fn key_of(&mut self, waiting: &Waiting) -> Option<u32> {
+        self.keys.as_mut().and_then(|keys| keys.of_text(waiting.key_text()))
     }
 
     /// How keys are shown, by number.

@@ -12,6 +12,7 @@ mod growing;
 mod hostile;
 mod identities;
 mod indexed;
+mod kept;
 mod latencies;
 mod lead;
 mod pictures;

@@ -10,7 +10,7 @@ use crate::indexed::{damaged, index, made, open, window};
 use crate::random_trace::{Plan, Random};
 
 /// More than any trace is long.
-const ALL: &str = "&lead=1000000000000000";
+pub const ALL: &str = "&lead=1000000000000000";
 
 /// How many answers had which kind of rows.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ struct Seen {
     deep: usize,
 }
 
-fn rows(answer: &Value, table: &str, column: &str) -> Vec<i64> {
+pub fn rows(answer: &Value, table: &str, column: &str) -> Vec<i64> {
     let column = answer["tables"][table][column].as_array().unwrap();
     column.iter().map(|value| value.as_i64().unwrap_or_default()).collect()
 }
@@ -86,7 +86,7 @@ fn the_index_has_the_spans_of_all_records() {
 }
 
 /// By the pairs that a frame lies in, and its own: its numbers.
-fn frames(answer: &Value) -> BTreeMap<Vec<i64>, Vec<Value>> {
+pub fn frames(answer: &Value) -> BTreeMap<Vec<i64>, Vec<Value>> {
     let table = &answer["tables"]["frames"];
     let (parents, spans) = (table["parent"].as_array().unwrap(), rows(answer, "frames", "span"));
     let mut paths: Vec<Vec<i64>> = Vec::new();

@@ -6,6 +6,7 @@
 
 mod bookmarks;
 mod integrity;
+mod keeping;
 mod lake;
 mod live;
 mod memory;

@@ -17,18 +17,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use kymo_query::{Error, Opened, Parameters, QUESTIONS, Stop};
+use kymo_query::{Error, Opened, Parameters, Stop};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::bookmarks::{self, Notebook};
+use crate::keeping::Keeping;
 use crate::lake::{self, LakeError, LakeSite, LakeSource};
 use crate::live::{HOLD, Looking, Source};
 use crate::memory::Memory;
 use crate::page;
 use crate::route::{QuestionRequest, RequestHead, Route, route};
-use crate::site::{Others, Relation, Site};
+use crate::site::{Others, Site};
 use crate::tsp::{self, Admitted, Call, Tsp};
 
 /// What a page may load: only what came from this server.
@@ -95,6 +96,7 @@ struct Shared {
     threads: Arc<Semaphore>,
     waiting: AtomicUsize,
     memory: Arc<Memory>,
+    keeping: Keeping,
     tsp: Option<Arc<Tsp>>,
 }
 
@@ -215,13 +217,15 @@ impl Server {
             .build()?;
         let site = Site::new(self.opened, self.source.is_some()).with_others(self.others).with_notes(self.notes);
         let looking = self.source.map(|source| Looking::start(source, Arc::clone(&site.current))).transpose()?;
+        let memory = Arc::<Memory>::default();
         let shared = Arc::new(Shared {
             token: self.token,
             site: Arc::new(site),
             lake: self.lake,
             threads: Arc::new(Semaphore::new(threads)),
             waiting: AtomicUsize::new(0),
-            memory: Arc::default(),
+            keeping: Keeping::new(Arc::clone(&memory)),
+            memory,
             tsp: self.tsp.map(Arc::new),
         });
         let served = runtime.block_on(serve(self.listener, shared, self.stop));
@@ -317,7 +321,7 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
 async fn of_site(shared: &Arc<Shared>, site: &Arc<Site>, route: Route, body: Incoming) -> Response<Full<Bytes>> {
     match route {
         Route::File(name) => file(&name),
-        Route::Questions => of(StatusCode::OK, JSON, questions(site.others.as_ref()).to_string().into()),
+        Route::Questions => of(StatusCode::OK, JSON, site.questions().to_string().into()),
         Route::Question(asked) => ask(shared, site, asked).await,
         Route::Notes(false) => noted(shared, site, None).await,
         Route::Notes(true) => match whole(body).await {
@@ -409,17 +413,6 @@ fn failed(number: u16, kind: &str, message: &str) -> Response<Full<Bytes>> {
     of(status(number), JSON, json!({ "error": error }).to_string().into())
 }
 
-fn questions(others: Option<&Others>) -> Value {
-    let one = |of: &kymo_query::Question| json!({ "name": of.name, "about": of.about, "parameters": of.parameters });
-    let questions: Vec<Value> = QUESTIONS.iter().map(one).collect();
-    let relation = others.map(|others| match others.relation {
-        Relation::Beside => "beside",
-        Relation::Hosts => "hosts",
-    });
-    let names = others.map_or(&[][..], |others| &others.names);
-    json!({ "version": kymo_query::VERSION, "relation": relation, "names": names, "questions": questions })
-}
-
 fn refused(error: &Error) -> Response<Full<Bytes>> {
     let number = match error {
         Error::Parameter { .. } | Error::Refused(_) => 400,
@@ -457,6 +450,7 @@ async fn ask(shared: &Arc<Shared>, site: &Site, asked: QuestionRequest) -> Respo
     });
     match found.await {
         Ok(Ok(sent)) => {
+            shared.keeping.answered(&asking.opened);
             site.keep(asking, &sent);
             of(StatusCode::OK, sent.1, sent.0)
         }
@@ -567,12 +561,16 @@ async fn speak(
     let Ok(body) = body else { return untold(400, "the body is no JSON") };
     let (tsp, call) = (Arc::clone(tsp), Call { method: method.to_owned(), path, body });
     let (_, opened) = shared.site.current.opened();
+    let asked = Arc::clone(&opened);
     let found = work(shared, move |stop| {
-        let (number, value) = tsp.respond(&opened, &call, stop);
+        let (number, value) = tsp.respond(&asked, &call, stop);
         (number, Bytes::from(value.to_string()))
     });
     match found.await {
-        Ok((number, bytes)) => of(status(number), JSON, bytes),
+        Ok((number, bytes)) => {
+            shared.keeping.answered(&opened);
+            of(status(number), JSON, bytes)
+        }
         Err(NoAnswer::Busy) => untold(429, NoAnswer::Busy.message()),
         Err(other) => untold(500, other.message()),
     }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
-use kymo_query::Opened;
+use kymo_query::{Opened, QUESTIONS};
+use serde_json::{Value, json};
 
 use crate::bookmarks::Notebook;
 use crate::live::Current;
@@ -69,6 +70,20 @@ impl Site {
     /// With bookmarks.
     pub fn with_notes(self, notes: Notebook) -> Site {
         Site { notes: Arc::new(notes), ..self }
+    }
+
+    /// Which questions there are, and which traces.
+    pub fn questions(&self) -> Value {
+        let others = self.others.as_ref();
+        let one =
+            |of: &kymo_query::Question| json!({ "name": of.name, "about": of.about, "parameters": of.parameters });
+        let questions: Vec<Value> = QUESTIONS.iter().map(one).collect();
+        let relation = others.map(|others| match others.relation {
+            Relation::Beside => "beside",
+            Relation::Hosts => "hosts",
+        });
+        let names = others.map_or(&[][..], |others| &others.names);
+        json!({ "version": kymo_query::VERSION, "relation": relation, "names": names, "questions": questions })
     }
 
     /// Of which trace a question is; none if it is of one that is not there.

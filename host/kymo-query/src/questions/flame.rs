@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The spans of a window as a flame graph [spec/view.md 4.18].
 
-use super::begun::damage_note;
 use super::flame_frames::Frames;
 use super::flame_index;
-use super::slices::{self, SliceAnswer, find};
+use super::slice_read::KnownSpans;
+use super::slices::{self, Asker, SliceAnswer, find};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
@@ -19,13 +19,14 @@ use crate::walk::Stop;
 pub fn flame(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<Answer, Error> {
     let window = parameters.window(of)?;
     let pixels = Pixels::new(window, 1);
-    let make = |spans: &_, tids: &_| flame_index::indexed(of, spans, (pixels, tids), stop);
-    let (found, damaged) = match slices::from_index("flame", of, parameters.clone(), window, make)? {
+    let make = |spans: KnownSpans<'_>, tids: &_| flame_index::indexed(of, spans, (pixels, tids), stop);
+    let asker = Asker { question: "flame", has_rows: false };
+    let (found, note) = match slices::from_index(asker, of, parameters.clone(), window, make)? {
         Ok(found) => (found, None),
-        Err(damaged) => (find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?, damaged),
+        Err(note) => (find("flame", of, parameters, (pixels, || Frames::new(pixels)), stop)?, note),
     };
     let SliceAnswer { mut answer, taken: frames, walked, .. } = found;
-    answer.notes.extend(damaged.map(damage_note));
+    answer.notes.extend(note);
     frames.tell(&mut answer);
     walked.tell_of(&mut answer, window);
     Ok(answer)

@@ -4,18 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kymo_index::{BegunSpan, DamagedSums, FlamePart, FlameSums, IndexedSpans, SpanStretch};
+use kymo_index::{BegunSpan, DamagedSums, FlamePart, FlameSums, SpanStretch};
 
 use super::flame_frames::Frames;
 use super::slice::Slice;
 use super::slice_index::known;
 use super::slice_open::Wanted;
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead};
-use super::slice_rows::SliceRow;
+use super::slice_read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pixels::Pixels;
+use crate::slice_row::SliceRow;
 use crate::walk::{Stop, Walk};
 
 /// Of so many parts of the lowest level one is read at most: with more of them, all records are as soon read.
@@ -26,11 +26,13 @@ const READ_MIN: usize = 16;
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or has too little.
 pub(super) fn indexed(
     of: &Opened,
-    spans: &IndexedSpans,
+    spans: KnownSpans<'_>,
     (pixels, tids): (Pixels, &Option<Vec<i32>>),
     stop: &Stop,
 ) -> Result<Indexed<Frames>, Error> {
-    let Some(read) = SpanReader::new(of, spans, Wanted { tids }) else { return Ok(Err(None)) };
+    let Some(read) = SpanReader::new(of, spans, Wanted { tids }).filter(|read| read.spans.is_of_threads()) else {
+        return Ok(Err(None));
+    };
     let mut frames = Frames::of_ended(pixels);
     match sum(&read, pixels, &mut frames, stop)? {
         Ok(true) => {}

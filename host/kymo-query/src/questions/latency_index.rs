@@ -12,9 +12,12 @@ use kymo_index::{
 
 use super::begun::damage_note;
 use super::deeper::{FindLongest, complete};
+use super::keep_spans::kept;
 use super::latency_cut::{CutSeries, whole_key};
 use super::latency_pass::{LatencyPass, LatencyRequest};
 use super::only::Only;
+use super::slice_read::KnownSpans;
+use super::slice_rows::RowChoice;
 use super::span_latencies::AskedSpans;
 use crate::error::Error;
 use crate::opened::Opened;
@@ -42,11 +45,19 @@ pub(super) fn indexed<'o>(
     let window = walk.window();
     let states = of.indexes.states.as_ref().filter(|_| !window.is_empty() && has(walk, asked, &only));
     let Some(states) = states else { return Ok(Err(only)) };
-    let spans = match &states.spans {
-        _ if asked.spans.is_empty() => None,
-        Some(spans) => AskedSpans::of(spans, &asked.spans),
-        None => None,
-    };
+    let of_index = states.spans.as_ref().and_then(|spans| AskedSpans::of(KnownSpans::of_threads(spans), &asked.spans));
+    let mut chosen = None;
+    if of_index.is_none() && !asked.spans.is_empty() {
+        match kept(of, &asked.spans, &RowChoice::of_threads(&asked.spans)) {
+            Ok(kept) => chosen = Some(kept),
+            Err(note) => {
+                notes.extend(note);
+                return Ok(Err(only));
+            }
+        }
+    }
+    let kept = chosen.as_ref().and_then(|kept| AskedSpans::of(KnownSpans::of_kept(kept), &asked.spans));
+    let spans = of_index.or(kept).filter(|_| !asked.spans.is_empty());
     if spans.is_none() && !asked.spans.is_empty() {
         return Ok(Err(only));
     }

@@ -4,7 +4,7 @@
 use kymo_analyze::{Doubt, Name, Sample};
 use kymo_index::{NestedSpan, SpanEnd};
 
-use super::slice_rows::SliceRow;
+use crate::slice_row::SliceRow;
 
 /// A span of a thread.
 #[derive(Clone, Copy, Debug)]

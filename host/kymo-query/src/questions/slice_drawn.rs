@@ -5,17 +5,17 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Doubt, LostUntil};
 use kymo_index::{BegunSpan, Nesting};
 
 use super::begun::doubt_bits;
 use super::slice::Slice;
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_rows::{KeyTexts, SliceRow};
+use super::slice_rows::KeyTexts;
 use crate::columns::{Answer, Table, Text};
 use crate::pixels::Pixels;
+use crate::slice_row::SliceRow;
 
 /// Slices and blocks of an answer at most.
 const DRAWN_MAX: usize = 1 << 20;
@@ -37,7 +37,9 @@ pub(super) struct Drawn {
     pixels: Pixels,
     nesting: Nesting<SliceRow>,
     /// By row and level: the block that may go on.
-    blocks: BTreeMap<(SliceRow, u16), Merged>,
+    blocks: Map<(SliceRow, u16), Merged>,
+    /// That of the row and level that came last: mostly the next span is of these, too.
+    last: Option<Merged>,
     shown: Vec<(Slice, u16)>,
     merged: Vec<Merged>,
     /// The deepest level for which there is room.
@@ -53,8 +55,8 @@ impl Drawn {
     }
 
     fn of(pixels: Pixels, most: usize) -> Drawn {
-        let (nesting, blocks, shown, merged) = (Nesting::default(), BTreeMap::new(), Vec::new(), Vec::new());
-        Drawn { pixels, nesting, blocks, shown, merged, deepest: u16::MAX, left_out: 0, most }
+        let (nesting, blocks, shown, merged) = (Nesting::default(), Map::default(), Vec::new(), Vec::new());
+        Drawn { pixels, nesting, blocks, last: None, shown, merged, deepest: u16::MAX, left_out: 0, most }
     }
 
     /// From now on these have begun and not ended: their rows and levels.
@@ -101,7 +103,8 @@ impl Drawn {
 
     /// Adds shorter ones to the block before them, or begins another one with them.
     fn merge(&mut self, next: Merged) {
-        match self.blocks.get_mut(&(next.row, next.level)) {
+        self.turn_to(next.row, next.level);
+        match &mut self.last {
             Some(block) if next.pixel <= block.last + 1 => {
                 block.last = block.last.max(next.last);
                 block.count = block.count.saturating_add(next.count);
@@ -109,11 +112,22 @@ impl Drawn {
                     (block.longest_ns, block.longest_at) = (next.longest_ns, next.longest_at);
                 }
             }
-            _ => {
-                let done = self.blocks.insert((next.row, next.level), next);
+            last => {
+                let done = last.replace(next);
                 self.put(done);
             }
         }
+    }
+
+    /// The last block is that of this row and level.
+    fn turn_to(&mut self, row: SliceRow, level: u16) {
+        if self.last.is_some_and(|last| (last.row, last.level) == (row, level)) {
+            return;
+        }
+        if let Some(last) = self.last.take() {
+            self.blocks.insert((last.row, last.level), last);
+        }
+        self.last = self.blocks.remove(&(row, level));
     }
 
     /// A block has ended.
@@ -146,9 +160,12 @@ impl Drawn {
 
     /// Ends what may have gone on, and sorts all by row and time.
     fn finish(&mut self) {
-        std::mem::take(&mut self.blocks).into_values().for_each(|block| self.put(Some(block)));
+        let mut open: Vec<Merged> = std::mem::take(&mut self.blocks).into_values().chain(self.last.take()).collect();
+        open.sort_unstable_by_key(|block| (block.row, block.level));
+        open.into_iter().for_each(|block| self.put(Some(block)));
         self.shown.sort_by_key(|(slice, _)| (slice.row, slice.from, std::cmp::Reverse(slice.to)));
-        self.merged.sort_by_key(|block| (block.row, block.pixel, block.level));
+        // There are many, and no two of one key.
+        self.merged.sort_unstable_by_key(|block| (block.row, block.pixel, block.level));
     }
 
     /// The tables of an answer. For how many spans there was no room.
@@ -186,7 +203,7 @@ impl Drawn {
     pub(super) fn has_other_keys(&self) -> bool {
         let is_other = |row: &SliceRow| matches!(row, SliceRow::Key(_, None));
         self.shown.iter().map(|(slice, _)| &slice.row).any(is_other)
-            || self.merged.iter().chain(self.blocks.values()).map(|block| &block.row).any(is_other)
+            || self.merged.iter().chain(self.blocks.values()).chain(&self.last).map(|block| &block.row).any(is_other)
     }
 }
 

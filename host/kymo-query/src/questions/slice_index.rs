@@ -3,24 +3,24 @@
 //! records that say what is missing.
 
 use kymo_analyze::LostUntil;
-use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, SpanItem, SpanStretch};
+use kymo_index::{BegunSpan, DamagedSums, SpanItem, SpanStretch};
 
 use super::slice::Slice;
 use super::slice_drawn::Drawn;
 use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices, SpanReader, TakeRead, slice};
-use super::slice_rows::SliceRow;
+use super::slice_read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead, slice};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
 use crate::pixels::Pixels;
+use crate::slice_row::SliceRow;
 use crate::walk::{LossLog, Stop, Walk};
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or losses are not in it.
 pub(super) fn indexed(
     of: &Opened,
-    spans: &IndexedSpans,
+    spans: KnownSpans<'_>,
     (pixels, tids): (Pixels, &Option<Vec<i32>>),
     stop: &Stop,
 ) -> Result<Indexed<Drawn>, Error> {
@@ -78,9 +78,9 @@ fn draw(
     for stretch in head.into_iter().chain(spans.stretches(around.parts, shift)) {
         stop.check()?;
         let taken = match stretch {
-            SpanStretch::Part(place) => spans.part(&place, |tid| read.wanted.has(tid)).map(|part| {
-                for ((tid, level), items) in part.rows {
-                    let row = SliceRow::Thread(tid);
+            SpanStretch::Part(place) => spans.part(&place, |row| read.wants(row)).map(|part| {
+                for ((row, level), items) in part.rows {
+                    let row = read.row(row);
                     items.0.into_iter().for_each(|of| item(drawn, pixels, (row, level, part.shift), of));
                 }
             }),

@@ -9,7 +9,7 @@ pub(super) mod made;
 use kymo_index::BegunSpan;
 
 use super::slice::Slice;
-use super::slice_rows::SliceRow;
+use crate::slice_row::SliceRow;
 
 /// Spans of a part.
 pub(super) const PART: usize = 1 << 16;

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spans from the records of a part of the index, which knows what has begun in front of it [spec/index.md 5.5].
+//! The spans of a part one by one: from its records, as the index knows what has begun in front of it [spec/index.md
+//! 5.5], or as they are kept [spec/view.md 6.1].
 
 use std::ops::Range;
 
 use kymo_ctf::read::{Item, Passed, Range as Times, Reader};
-use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, SpanEnd, SpanPairs, SpansAt};
+use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, RowSpan, SpanEnd, SpanPairs, SpanRow, SpansAt, WholeSpans};
 
 use super::slice::Slice;
 use super::slice_open::Wanted;
 use super::slice_parts::{OpenSlice, PART, TakeSlices};
-use super::slice_rows::SliceRow;
 use crate::error::Error;
+use crate::kept::KeptSpans;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::slice_row::SliceRow;
 use crate::walk::{Few, LossLog, Stop};
 
 /// The spans of a window.
@@ -32,10 +34,39 @@ pub(super) trait TakeRead: TakeSlices {
     fn resume(&mut self, waiting: Vec<(SliceRow, BegunSpan, u16)>);
 }
 
+/// Spans in parts, of the index or kept.
+#[derive(Clone, Copy)]
+pub(super) struct KnownSpans<'o> {
+    pub spans: &'o IndexedSpans,
+    /// By number; none where rows are those of threads.
+    pub rows: Option<&'o [SliceRow]>,
+}
+
+impl<'o> KnownSpans<'o> {
+    /// Those of the index.
+    pub(super) fn of_threads(spans: &'o IndexedSpans) -> KnownSpans<'o> {
+        KnownSpans { spans, rows: None }
+    }
+
+    /// Those that are kept.
+    pub(super) fn of_kept(kept: &'o KeptSpans) -> KnownSpans<'o> {
+        KnownSpans { spans: &kept.spans, rows: kept.rows.as_deref() }
+    }
+
+    /// A row.
+    pub(super) fn row(self, row: SpanRow) -> SliceRow {
+        let number = row.and_then(|number| usize::try_from(number).ok());
+        self.rows.map_or(SliceRow::Thread(row), |rows| {
+            number.and_then(|number| rows.get(number)).copied().unwrap_or(SliceRow::Thread(None))
+        })
+    }
+}
+
 /// Reads the spans of parts.
 pub(super) struct SpanReader<'o> {
     of: &'o Opened,
     pub spans: &'o IndexedSpans,
+    known: KnownSpans<'o>,
     /// By stream.
     is_read: Vec<bool>,
     pub wanted: Wanted<'o>,
@@ -53,14 +84,18 @@ pub(super) struct PartsAround {
 
 impl<'o> SpanReader<'o> {
     /// Of some threads; none where it is not known which streams have such records.
-    pub(super) fn new(of: &'o Opened, spans: &'o IndexedSpans, wanted: Wanted<'o>) -> Option<SpanReader<'o>> {
+    pub(super) fn new(of: &'o Opened, known: KnownSpans<'o>, wanted: Wanted<'o>) -> Option<SpanReader<'o>> {
+        let spans = known.spans;
+        if spans.has_whole() {
+            return Some(SpanReader { of, spans, known, is_read: Vec::new(), wanted });
+        }
         let trace = of.traces.first()?;
         let pairs = spans.at(0, trace).ok()?.pairs;
         let mut is_wanted = vec![false; of.classes.list.len()];
         for event in (0..trace.metadata.events.len()).filter(|event| pairs.takes(*event)) {
             of.classes.at(0, event).into_iter().for_each(|class| is_wanted[class] = true);
         }
-        Some(SpanReader { of, spans, is_read: Few::by_fields(is_wanted).streams(of)?, wanted })
+        Some(SpanReader { of, spans, known, is_read: Few::by_fields(is_wanted).streams(of)?, wanted })
     }
 
     /// The parts of a window.
@@ -71,8 +106,62 @@ impl<'o> SpanReader<'o> {
         PartsAround { head, parts: (first + usize::from(head.is_some())).min(tail)..tail, tail }
     }
 
-    /// Reads a part from its begin up to a time. What has begun and not ended by then.
+    /// The row of a span.
+    pub(super) fn row(&self, row: SpanRow) -> SliceRow {
+        self.known.row(row)
+    }
+
+    /// Whether a row is asked for; of keys all are.
+    pub(super) fn wants(&self, row: SpanRow) -> bool {
+        self.known.rows.is_some() || self.wanted.has(row)
+    }
+
+    /// Takes a part from its begin up to a time. What has begun and not ended by then.
     pub(super) fn part(
+        &self,
+        part: usize,
+        to: Option<i64>,
+        taker: &mut impl TakeRead,
+        stop: &Stop,
+    ) -> Result<Result<Vec<OpenSlice>, DamagedSums>, Error> {
+        match self.spans.has_whole() {
+            true => Ok(self.whole(part, to, taker)),
+            false => self.records(part, to, taker, stop),
+        }
+    }
+
+    /// A part whose spans are there one by one.
+    fn whole(&self, part: usize, to: Option<i64>, taker: &mut impl TakeRead) -> Result<Vec<OpenSlice>, DamagedSums> {
+        let (before, WholeSpans { ended, begun }) = (self.spans.begun(part)?, self.spans.whole(part)?);
+        let before = before.into_iter().filter(|(open, _)| self.wanted.has(open.tid));
+        taker.resume(before.map(|(open, level)| (self.row(open.row), open.of, level)).collect());
+        let is_before = |at: i64| to.is_none_or(|to| at < to);
+        let (mut list, mut open) = (Vec::new(), Vec::new());
+        for RowSpan { row, begun_by, span } in ended {
+            let row = self.row(row);
+            if is_before(span.to) {
+                if self.wanted.has(span.tid) {
+                    list.push(slice(&span, row));
+                }
+            } else if is_before(span.from) && self.wanted.has(begun_by) {
+                let row = match row {
+                    SliceRow::Thread(_) => SliceRow::Thread(begun_by),
+                    of_key @ SliceRow::Key(..) => of_key,
+                };
+                open.push(OpenSlice { row, span: span.span, tid: begun_by, from: span.from });
+            }
+        }
+        let begun = begun.iter().filter(|open| is_before(open.of.1) && self.wanted.has(open.tid));
+        open.extend(begun.map(|own| {
+            let (span, from) = own.of;
+            OpenSlice { row: self.row(own.row), span, tid: own.tid, from }
+        }));
+        taker.part(list, &open);
+        Ok(open)
+    }
+
+    /// Reads a part from its begin up to a time. What has begun and not ended by then.
+    fn records(
         &self,
         part: usize,
         to: Option<i64>,

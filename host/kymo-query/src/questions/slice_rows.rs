@@ -9,21 +9,14 @@ use kymo_filter::PairLatency;
 
 use crate::error::Error;
 use crate::parameters::Parameters;
+use crate::slice_row::SliceRow;
 use crate::span::SpanKeys;
 
 /// Keys that have rows of their own; spans of others are one row for each pair.
 pub(super) const KEYS_MAX: usize = 512;
 
-/// Where a span is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SliceRow {
-    Thread(Option<i32>),
-    /// The number of the span, and that of the key; `None`: beyond those that have rows of their own.
-    Key(u16, Option<u32>),
-}
-
 /// What spans have rows of.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowChoice {
     /// By the number of the span: its keys.
     is_by_key: Vec<bool>,
@@ -38,6 +31,21 @@ impl RowChoice {
             Some(_) => return Err(Error::parameter("rows", "`thread` or `key`")),
         };
         Ok(RowChoice { is_by_key: spans.iter().map(|span| by_key && has_key(span)).collect() })
+    }
+
+    /// A row for each thread.
+    pub(super) fn of_threads(spans: &[String]) -> RowChoice {
+        RowChoice { is_by_key: vec![false; spans.len()] }
+    }
+
+    /// As it was told.
+    pub(super) fn of(is_by_key: Vec<bool>) -> RowChoice {
+        RowChoice { is_by_key }
+    }
+
+    /// By the number of the span: whether it has rows of keys.
+    pub(super) fn by_key(&self) -> &[bool] {
+        &self.is_by_key
     }
 
     /// Whether some spans have rows of keys.
@@ -101,6 +109,10 @@ impl KeyTexts {
 impl SpanKeys for KeyTexts {
     fn number(&mut self, pair: &PairLatency, _: &Seen<'_, '_>, _: &Writer, _: &State) -> Option<u32> {
         self.number_of(pair.key())
+    }
+
+    fn of_text(&mut self, key: String) -> Option<u32> {
+        self.number_of(key)
     }
 
     fn shown(&self) -> &[String] {

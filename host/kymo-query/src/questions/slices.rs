@@ -4,24 +4,25 @@
 use kymo_analyze::{Doubt, LostUntil, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
-use kymo_index::{DamagedSums, IndexedSpans};
 
 use super::begun::{begin, damage_note};
 use super::framed::{self, tell_frame};
+use super::keep_spans::kept;
 use super::overview::records_about;
 use super::slice::Slice;
 use super::slice_drawn::Drawn;
 use super::slice_index;
 use super::slice_open::{OpenSlices, Wanted};
 use super::slice_parts::{OpenSlice, PART, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices};
-use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice, SliceRow};
+use super::slice_read::{Indexed, IndexedSlices, KnownSpans};
+use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
+use crate::slice_row::SliceRow;
 use crate::span::Spans;
 use crate::walk::{Few, Gather, Stop, Walk, Walked};
 
@@ -77,13 +78,13 @@ impl<T: TakeSlices> Visit for Slices<'_, T> {
 
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let Slices { spans, rows, tids, list, lost, .. } = self;
-        spans.record(seen, state, &mut |number, key, sample: Sample| {
+        spans.record(seen, state, &mut |ended, sample: Sample| {
             let is_of = Wanted { tids }.has(sample.tid);
             if !seen.is_selected || !is_of {
                 return;
             }
             list.push(Slice {
-                span: number,
+                span: ended.number,
                 tid: sample.tid,
                 process: sample.process,
                 name: sample.name,
@@ -92,7 +93,7 @@ impl<T: TakeSlices> Visit for Slices<'_, T> {
                 to: sample.to,
                 open: false,
                 doubt: sample.doubt | Doubt::LOST.when(sample.from < lost.at(sample.to)),
-                row: rows.row(number, key, sample.tid),
+                row: rows.row(ended.number, ended.key, sample.tid),
             });
         });
         if self.list.len() >= PART {
@@ -151,15 +152,16 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let pixels = framed::pixels(of, parameters)?;
     let window = pixels.window();
     let most = parameters.number("most", 1..=u64::MAX)?;
-    let mut wrong = None;
-    let make = |spans: &IndexedSpans, tids: &_| match pixels.shift() {
+    let mut told = None;
+    let make = |spans: KnownSpans<'_>, tids: &_| match pixels.shift() {
         Some(_) => slice_index::indexed(of, spans, (pixels, tids), stop),
         None => Ok(Err(None)),
     };
-    let mut found = match from_index("slices", of, parameters.clone(), window, make)? {
+    let asker = Asker { question: "slices", has_rows: true };
+    let mut found = match from_index(asker, of, parameters.clone(), window, make)? {
         Ok(found) => found,
-        Err(damaged) => {
-            wrong = damaged;
+        Err(note) => {
+            told = note;
             let records =
                 records_for(of, parameters.clone(), window).filter(|records| most.is_some_and(|most| *records > most));
             // With a window of nothing, what is wrong with the question is said, and which spans there are.
@@ -175,7 +177,7 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
             found
         }
     };
-    found.answer.notes.extend(wrong.map(damage_note));
+    found.answer.notes.extend(told);
     tell_frame(&mut found.answer, &pixels);
     let SliceAnswer { mut answer, taken: drawn, keys, left_out, walked } = found;
     if drawn.has_other_keys() {
@@ -192,31 +194,52 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     Ok(answer)
 }
 
-/// Answers from the index, by what `make` makes of it for some threads; else what is wrong with it, if something is.
+/// Who answers with spans in parts.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    pub question: &'static str,
+    /// Spans have rows, which may be those of keys.
+    pub has_rows: bool,
+}
+
+/// Answers from the index, or from spans that are kept, by what `make` makes of them for some threads; else what to say
+/// about that, if something is.
 pub(super) fn from_index<T>(
-    question: &'static str,
+    asker: Asker,
     of: &Opened,
     mut parameters: Parameters,
     window: Window,
-    make: impl FnOnce(&IndexedSpans, &Option<Vec<i32>>) -> Result<Indexed<T>, Error>,
-) -> Result<Result<SliceAnswer<T>, Option<DamagedSums>>, Error> {
+    make: impl FnOnce(KnownSpans<'_>, &Option<Vec<i32>>) -> Result<Indexed<T>, Error>,
+) -> Result<Result<SliceAnswer<T>, Option<String>>, Error> {
     let (tids, texts) = (parameters.tids()?, texts(of, &mut parameters));
-    RowChoice::take(&mut parameters, &texts)?;
+    let mut rows = RowChoice::take(&mut parameters, &texts)?;
+    if !asker.has_rows {
+        rows = RowChoice::of_threads(&texts);
+    }
     let is_whole = parameters.texts("filter").is_empty() && parameters.text("lead")?.is_none();
-    let spans = of.indexes.states.as_ref().and_then(|states| states.spans.as_ref());
-    let is_of_index = is_whole && !window.is_empty() && of.traces.len() == 1;
-    let Some(spans) = spans.filter(|spans| is_of_index && spans.texts() == texts) else { return Ok(Err(None)) };
-    let IndexedSlices { taken, left_out, losses } = match make(spans, &tids)? {
-        Ok(found) => found,
-        Err(damaged) => return Ok(Err(damaged)),
+    // Of keys it is not known which are of a thread.
+    if !is_whole || window.is_empty() || of.traces.len() != 1 || rows.has_keys() && tids.is_some() {
+        return Ok(Err(None));
+    }
+    let indexed = of.indexes.states.as_ref().and_then(|states| states.spans.as_ref());
+    let (found, keys) = match indexed.filter(|spans| spans.texts() == texts) {
+        Some(spans) => (make(KnownSpans::of_threads(spans), &tids)?, KeyTexts::default()),
+        None => match kept(of, &texts, &rows) {
+            Ok(kept) => (make(KnownSpans::of_kept(&kept), &tids)?, KeyTexts::of(&kept.keys)),
+            Err(note) => return Ok(Err(note)),
+        },
     };
-    let mut answer = begin(question, of, window);
+    let IndexedSlices { taken, left_out, losses } = match found {
+        Ok(found) => found,
+        Err(damaged) => return Ok(Err(damaged.map(damage_note))),
+    };
+    let mut answer = begin(asker.question, of, window);
     answer.set("spans", texts);
     answer.set("source", "index");
     // What began at any time before is there.
     answer.set("lead", window.from.abs_diff(of.base()));
     let walked = Walked::of_losses(of, losses);
-    Ok(Ok(SliceAnswer { answer, taken, keys: KeyTexts::default(), left_out, walked }))
+    Ok(Ok(SliceAnswer { answer, taken, keys, left_out, walked }))
 }
 
 /// Finds the spans of a window, in columns of pixels, for what takes them.
@@ -268,7 +291,7 @@ fn run<'o, T: TakeSlices>(
     stop: &Stop,
 ) -> Result<(Slices<'o, T>, Walked, &'static str), Error> {
     let mut gather = make()?;
-    if let Some(few) = few(of, &gather.spans) {
+    if let Some(few) = Few::for_spans(of, &gather.spans) {
         if let Some(walked) = walk.run_few(&few, &mut gather, stop)? {
             return Ok((gather, walked, "index"));
         }
@@ -278,17 +301,12 @@ fn run<'o, T: TakeSlices>(
     Ok((gather, walked, "records"))
 }
 
-/// The records that spans are made of; `None` where a state is needed, too.
-fn few(of: &Opened, spans: &Spans<'_>) -> Option<Few> {
-    Few::by_writer(of, spans.classes().to_vec()).filter(|_| spans.need_no_state())
-}
-
 /// About how many records are read for the spans of a window, where an index tells.
 fn records_for(of: &Opened, mut parameters: Parameters, window: Window) -> Option<u64> {
     let records = records_about(of, window)?;
     let (texts, is_filtered) = (texts(of, &mut parameters), !parameters.texts("filter").is_empty());
     let spans = Spans::new(&texts, &of.traces, &of.classes.vocabulary).ok().filter(|_| !is_filtered);
-    let share = spans.and_then(|spans| few(of, &spans)?.share(of)).unwrap_or(1.0);
+    let share = spans.and_then(|spans| Few::for_spans(of, &spans)?.share(of)).unwrap_or(1.0);
     Some((records as f64 * share) as u64)
 }
 

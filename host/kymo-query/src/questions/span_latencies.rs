@@ -4,8 +4,7 @@
 
 use kymo_analyze::{Doubt, Of, Sample};
 use kymo_index::{
-    BegunSpan, DamagedSums, IndexedSpans, LatencyPart, LatencyPlace, LatencySeries, LatencyStretch, SpanStretch,
-    UnitContent,
+    BegunSpan, DamagedSums, LatencyPart, LatencyPlace, LatencySeries, LatencyStretch, SpanStretch, UnitContent,
 };
 
 use super::deeper::{FindLongest, complete};
@@ -14,26 +13,27 @@ use super::latency_pass::LatencyPass;
 use super::slice::Slice;
 use super::slice_open::Wanted;
 use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{SpanReader, TakeRead};
-use super::slice_rows::SliceRow;
+use super::slice_read::{KnownSpans, SpanReader, TakeRead};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::slice_row::SliceRow;
 use crate::walk::{LossLog, Stop};
 
 /// What spans of the index are in the answer.
 pub(super) struct AskedSpans<'o> {
-    spans: &'o IndexedSpans,
+    spans: KnownSpans<'o>,
     /// By number in the index: that in the question.
     numbers: Vec<Option<u16>>,
 }
 
 impl<'o> AskedSpans<'o> {
     /// Of texts of a question. `None`: the index does not have all of them.
-    pub fn of(spans: &'o IndexedSpans, asked: &[String]) -> Option<AskedSpans<'o>> {
-        let mut numbers = vec![None; spans.texts().len()];
+    pub fn of(spans: KnownSpans<'o>, asked: &[String]) -> Option<AskedSpans<'o>> {
+        let texts = spans.spans.texts();
+        let mut numbers = vec![None; texts.len()];
         for (number, text) in asked.iter().enumerate() {
-            let own = spans.texts().iter().position(|own| own == text)?;
+            let own = texts.iter().position(|own| own == text)?;
             // One that is asked for twice is counted twice.
             if numbers[own].replace(number as u16).is_some() {
                 return None;

@@ -13,6 +13,7 @@ use super::{Gather, LossLog, Stop, Walk, Walked, begin, ends};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::span::Spans;
 
 /// Which records are looked at.
 pub struct Few {
@@ -37,6 +38,11 @@ impl Few {
             is_of && classes.is_of_kernel(trace, event)
         };
         (!events.any(needs_state)).then_some(Few { is_wanted, by_writer: true })
+    }
+
+    /// Of what spans are made of. `None` where a state is needed, too.
+    pub fn for_spans(of: &Opened, spans: &Spans<'_>) -> Option<Few> {
+        Few::by_writer(of, spans.classes().to_vec()).filter(|_| spans.need_no_state())
     }
 
     /// By stream: whether it has such records. `None` without an index of all, or where something is damaged.

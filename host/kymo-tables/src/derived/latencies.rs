@@ -115,7 +115,7 @@ impl Sink for Latencies<'_> {
 impl Derive for Latencies<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
-        self.spans.record(seen, state, &mut |number, key, sample| latency.span(number, key, sample));
+        self.spans.record(seen, state, &mut |of, sample| latency.span(of.number, of.key, sample));
         if self.device_class == Some(seen.class) {
             self.devices.extend(kymo_feed::device_of(seen.record));
         }

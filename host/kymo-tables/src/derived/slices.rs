@@ -115,12 +115,12 @@ impl<'g> Slices<'g> {
 
     fn span(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let Slices { spans, texts, pending, lost, .. } = self;
-        spans.record(seen, state, &mut |number, _, sample: Sample| {
+        spans.record(seen, state, &mut |of, sample: Sample| {
             pending.push(Slice {
                 from: sample.from,
                 to: sample.to,
                 kind: "span",
-                of: texts.get(usize::from(number)).cloned().unwrap_or_default(),
+                of: texts.get(usize::from(of.number)).cloned().unwrap_or_default(),
                 tid: sample.tid,
                 who: Some((sample.process, sample.name)),
                 cpu: sample.cpu,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts are drawn as the whole, and what there is no room for is the innermost.
 
+use std::collections::BTreeMap;
+
 use kymo_testing::Random;
 
 use super::*;

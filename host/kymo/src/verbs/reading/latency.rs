@@ -49,7 +49,7 @@ impl Visit for LatencyPass<'_> {
     fn record(&mut self, seen: &Seen<'_, '_>, state: &State) {
         let latency = &mut self.latency;
         latency.take(seen.is_selected);
-        self.spans.record(seen, state, &mut |number, key, sample| latency.span(number, key, sample));
+        self.spans.record(seen, state, &mut |of, sample| latency.span(of.number, of.key, sample));
         if self.device_class == Some(seen.class) {
             self.learn_device(seen);
         }

@@ -188,7 +188,7 @@ pub fn run(args: ViewArgs) -> anyhow::Result<ExitCode> {
     let lake = args.lake.as_deref().map(lake::LakeView::start).transpose()?;
     let shown = if lake.is_some() { OpenedView::none() } else { OpenedView::open(&args)? };
     if args.save.is_given() {
-        return save::run(&args.save, &shown.opened, shown.stretch);
+        return save::run(&args.save, &shown.opened.not_keeping(), shown.stretch);
     }
     ensure!(!args.tsp || shown.source.is_none(), "--tsp is for a trace that has ended, and this one is being written");
     let others = match &args.beside {

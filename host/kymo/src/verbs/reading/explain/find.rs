@@ -281,7 +281,7 @@ impl Visit for QuestionSearch<'_> {
             self.who.dumped(&seen.record.event.name, seen.record);
         }
         let QuestionSearch { who, spans, latency, nth, found, .. } = self;
-        spans.record(seen, state, &mut |number, key, sample: Sample| {
+        spans.record(seen, state, &mut |of, sample: Sample| {
             if !who.wants_span(&sample, state) {
                 return;
             }
@@ -291,7 +291,7 @@ impl Visit for QuestionSearch<'_> {
                     *found = if *left == 0 { Some(sample) } else { *found };
                 }
                 Some(_) => {}
-                None => latency.span(number, key, sample),
+                None => latency.span(of.number, of.key, sample),
             }
         });
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kymo_query::Opened;
+use kymo_ctf::read::Trace;
+use kymo_index::KeepHow;
+use kymo_query::{KeepSpans, Opened};
 use kymo_serve::{Others, Relation};
 
 use super::functions;
@@ -45,9 +47,32 @@ pub fn of(input: Input, name: String, [from, to]: Times) -> anyhow::Result<(Open
     let stretch = input.stretch(&indexes, from, to)?;
     let caveats = input.caveats.iter().map(ToString::to_string).collect();
     let is_restricted = top::is_restricted(&input.named);
+    let keep = input.named.first().and_then(|first| keep_spans(&first.dir, &input.traces));
     let mut opened = Opened::new(input.traces, indexes, name, caveats).with_symbols(functions::make());
+    if let Some(keep) = keep {
+        opened = opened.keeping(keep);
+    }
     opened.is_restricted = is_restricted;
     Ok((opened, stretch))
+}
+
+/// Chosen spans are kept beside the index that the cache has of a trace, in files without a name. None where there is
+/// no home.
+fn keep_spans(dir: &Path, traces: &[Trace]) -> Option<KeepSpans> {
+    /// Those of fewer records are read in a tenth of a second or so.
+    const RECORDS_MIN: u64 = 1 << 18;
+    /// A part of the index has as many.
+    const PART_SPANS: usize = 4096;
+    /// Small traces may have as many bytes of them.
+    const BYTES_MIN: u64 = 64 << 20;
+    let cache = kymo_index::in_cache(dir)?.parent()?.to_owned();
+    let file = Box::new(move || {
+        std::fs::create_dir_all(&cache)?;
+        tempfile::tempfile_in(&cache)
+    });
+    let bytes: u64 = traces.iter().flat_map(Trace::streams).map(|(_, bytes)| bytes as u64).sum();
+    let how = KeepHow { spans: PART_SPANS, bytes_max: (bytes / 2).max(BYTES_MIN) };
+    Some(KeepSpans { file, records_min: RECORDS_MIN, how })
 }
 
 /// Traces of several hosts, and the part of their time that is asked for.
