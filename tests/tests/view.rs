@@ -368,7 +368,8 @@ fn chosen_spans_are_kept_behind_the_first_answer() {
     lab.kymo(&["index", text]).expect(0);
     let viewer = Viewer::start(&lab, text);
     let span = "span=irq_handler_entry,irq_handler_exit,by=irq";
-    let slices = format!("from=@100000000&pixels=500&grid=1&rows=key&{span}");
+    // From the begin of the trace: nothing began before the window.
+    let slices = format!("from=@0&to=@150000000&pixels=500&grid=1&rows=key&{span}");
     let latencies = format!("what=span&bins=20&grid=1&{span}");
     let before = ["slices", "latencies"].map(|question| {
         let query = if question == "slices" { &slices } else { &latencies };
