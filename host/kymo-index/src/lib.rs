@@ -24,6 +24,7 @@ mod growing;
 mod head;
 mod identity;
 mod intersect;
+mod known_entries;
 mod latencies;
 mod latency_bytes;
 mod latency_head;

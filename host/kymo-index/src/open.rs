@@ -20,6 +20,7 @@ use crate::fine::FINE_COLUMNS_MAX;
 use crate::growing::GrowingIndex;
 use crate::head::{IndexHead, StreamsHead};
 use crate::identity::{TraceIdentity, beside, clocks, in_cache};
+use crate::known_entries::KnownEntries;
 use crate::pyramid::Pyramid;
 use crate::spans::IndexedSpans;
 use crate::states::{States, decode};
@@ -39,6 +40,7 @@ pub struct TraceIndex {
     pub(crate) pieces: Arc<Pieces>,
     /// By stream file.
     pub streams: Vec<StreamCounts>,
+    entries: KnownEntries,
     levels: Vec<Piece>,
     fine: Option<Piece>,
     /// Of the only trace that was named, with clocks as they are now.
@@ -165,6 +167,7 @@ impl Indexes {
         let now = with_states.map(clocks);
         let index = |of: StreamsHead| TraceIndex {
             pieces,
+            entries: KnownEntries::new(of.counts.len()),
             streams: of.counts,
             levels: of.levels,
             fine: of.fine,
@@ -262,8 +265,8 @@ pub(crate) fn only_clock(trace: &Trace) -> Option<&Clock> {
 
 impl TraceIndex {
     /// The packets of a stream, in the order of the file. `None`: they are not what they were.
-    pub fn entries(&self, stream: usize) -> Option<Vec<Entry>> {
-        take_entries(&self.pieces.read(&self.streams.get(stream)?.entries)?)
+    pub fn entries(&self, stream: usize) -> Option<Arc<[Entry]>> {
+        self.entries.of(stream, || take_entries(&self.pieces.read(&self.streams.get(stream)?.entries)?))
     }
 
     fn check(&self) -> Result<(), String> {

@@ -80,7 +80,7 @@ fn by_index(group: &Group) -> Option<Vec<(i64, u64)>> {
         let index = index.as_ref()?;
         let [clock] = &trace.metadata.clocks[..] else { return None };
         for stream in 0..Trace::streams(trace).count() {
-            for entry in index.entries(stream)? {
+            for entry in &*index.entries(stream)? {
                 let ns = kymo_feed::clamp(clock.nanoseconds(entry.first));
                 pieces.extend((entry.records > 0).then_some((ns, entry.records)));
             }
