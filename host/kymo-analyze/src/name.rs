@@ -14,8 +14,9 @@ const BYTES_MAX: usize = 16;
 pub struct Name([u8; BYTES_MAX]);
 
 impl Name {
-    /// From text.
+    /// From text, up to the first character that is 0: what is behind that is in no name.
     pub fn new(text: &str) -> Name {
+        let text = text.split('\0').next().unwrap_or_default();
         let mut end = text.len().min(BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
@@ -107,6 +108,7 @@ mod tests {
             "ab\0\u{fc}",
         ] {
             let upto = text.split('\0').next().unwrap_or_default();
+            assert_eq!(Name::new(text), Name::new(upto), "{text:?}");
             match Name::of_ascii(text.as_bytes()) {
                 Some(name) => assert_eq!(name, Name::new(upto), "{text:?}"),
                 None => assert!(text.len() > BYTES_MAX || !text.is_ascii(), "{text:?}"),
