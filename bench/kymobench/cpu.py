@@ -6,7 +6,7 @@ LTTng: lttng-sessiond and its consumer from before the session is made until aft
 processes do is counted against them.
 """
 
-from . import lttng, stats
+from . import kymo, lttng, stats
 from .rate import _parse
 from .report import Row
 
@@ -50,7 +50,7 @@ class Cpu:
         else:
             with ctx.recording("cpu", compact=how == "compact") as session:
                 text = ctx.run("paced", arguments, recording=session)
-            used, lost = session.cpu_s, session.lost or 0
+            used, lost = session.cpu_s, kymo.lost_at_least(session.summary)
         produced = _parse(text)["produced"]
         written = session.file_bytes()
         session.remove()

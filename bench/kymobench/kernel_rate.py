@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 
-from . import kernel, stats
+from . import kernel, kymo, stats
 from .rate import CONTESTED
 from .report import Row
 
@@ -71,7 +71,7 @@ class Rate:
         probe = {key: float(value) for key, value in re.findall(r"(\w+) (-?[\d.]+)", done.stdout.splitlines()[-1])}
         probe["contested"] = probe["cpu_s"] < CONTESTED * probe["seconds"]
         lost_kernel = sum(summary["kernel"]["lost"].values())
-        lost_user = max(probe["lost"], sum(summary["lost"].values()), probe["produced"] - probe["recorded"])
+        lost_user = max(probe["lost"], kymo.lost_at_least(summary), probe["produced"] - probe["recorded"])
         made, took = (float(word) for word in re.findall(r"[\d.]+", calls))
         probe.update(target=target, lost=lost_user + lost_kernel, lost_user=lost_user, lost_kernel=lost_kernel,
                      calls_per_s=made / took, kernel_records=summary["kernel"]["records"])

@@ -52,7 +52,8 @@ class Recording:
         self.env = dict(os.environ, KYMO_RUNTIME_DIR=str(runtime_dir))
         self.portable = portable
         self.process, self.text, self.summary = None, "", {}
-        self.records = self.lost = None
+        self.records = self.lost = None  # lost stays None where the session does not know what is missing
+        self.unknown = []                # why it does not
         self.cpu_s = 0.0
 
     def __enter__(self):
@@ -109,6 +110,7 @@ class Recording:
             raise KymoError(f"no summary in {self.output} ({error}):\n{self.text}") from error
         self.records = _number(self.summary, "records")
         self.lost = _number(self.summary, "lost")
+        self.unknown = unknown(self.summary)
 
     def program_env(self, base):
         env = dict(base, KYMO_RUNTIME_DIR=str(self.runtime_dir))
@@ -130,6 +132,17 @@ class Recording:
 
     def remove(self):
         shutil.rmtree(self.output, ignore_errors=True)
+
+
+def unknown(summary):
+    """What a session cannot count of the records that are missing (spec/session.md 15): a sentence for each."""
+    return [f"{one['what']} of {one['comm'] or one['pid'] or 'a program'}: {one['why']}" for one in summary.get("unknown", [])]
+
+
+def lost_at_least(summary):
+    """Records lost; not 0 where some cannot be counted, so a run counts as whole only if it is known to be."""
+    counted = sum((summary["lost_counted"] if summary["lost"] is None else summary["lost"]).values())
+    return max(1, counted) if summary["lost"] is None else counted
 
 
 def _number(summary, key):

@@ -113,7 +113,7 @@ class Rate:
             found = session.count(ctx.programs / "count")
             probe["counted"] = found["records"]
             # The strictest of three: the rings, the summary, and the values that are missing in the files.
-            probe["lost"] = max(probe["lost"], session.lost or 0, probe["produced"] - found["records"])
+            probe["lost"] = max(probe["lost"], kymo.lost_at_least(session.summary), probe["produced"] - found["records"])
             probe["disorder"] = found["disorder"]
             if found["disorder"]:
                 raise kymo.KymoError(f"{found['disorder']} records out of order or double: {probe}")

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 
+from . import kymo
+
 
 class SessionError(Exception):
     """A verb of `kymo session` failed; says what it printed."""
@@ -35,7 +37,9 @@ class Session:
         self.summary = self.verb("stop")
 
     def lost(self):
-        """Records lost, by the summary."""
+        """Records lost, by the summary; it must know."""
+        if self.summary["lost"] is None:
+            raise SessionError(f"session {self.name} does not know what it lost: {'; '.join(kymo.unknown(self.summary))}")
         return sum(self.summary["lost"].values())
 
 

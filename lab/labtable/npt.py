@@ -17,8 +17,8 @@ from .throttling import lifted
 RECORD_BYTES = 48       # no smaller than a record of npt:loop of either tracer
 RING_BYTES_MIN = 32 << 20
 SUBBUFFER_BYTES = 4 << 20
-# A run that lost records is made again: a reader that other programs kept from its CPU loses for a reason that is not its own. What the
-# last attempt lost stays, and is shown.
+# A run that lost records, or does not know whether it did, is made again: a reader that other programs kept from its CPU loses for a
+# reason that is not its own. What the last attempt lost stays, and is shown.
 ATTEMPTS = 3
 MEMORY_RINGS = 16      # of all CPUs, and those of processes without one
 ROUNDS_MIN = 8          # where the time is over before all
@@ -38,7 +38,8 @@ class Variant:
     setting: str = ""   # of LTTng
     share: float = 1.0  # of the loops: a uprobe is slow
     runs: dict = field(default_factory=dict)    # round: series
-    lost: dict = field(default_factory=dict)    # round: records that the tracer lost
+    lost: dict = field(default_factory=dict)    # round: records that the tracer lost; None: it does not know
+    unknown: dict = field(default_factory=dict)  # round: why it does not, a sentence each
     records: dict = field(default_factory=dict)
 
     def column(self, name):
@@ -130,7 +131,7 @@ class Npt:
                 try:
                     for _ in range(ATTEMPTS):
                         self._one(ctx, one, number)
-                        if not one.lost.get(number):
+                        if one.lost.get(number, 0) == 0:
                             break
                 except (kymo.KymoError, lttng.LttngError) as error:
                     self.failed[one.key] = str(error).strip().splitlines()[-1]
@@ -143,6 +144,7 @@ class Npt:
         if session is None:
             return
         one.lost[number] = session.discarded if one.setting else session.lost
+        one.unknown[number] = getattr(session, "unknown", [])
         one.records[number] = getattr(session, "records", None)
         session.remove()
 
@@ -252,8 +254,10 @@ class Npt:
                     between(intervals.of_median(ratios), lambda x: f"{x:.4f}"))]
 
     def _lost(self, key):
-        lost = [count for count in self._by_key(key).lost.values() if count is not None]
-        return f"{sum(lost):,}" if lost else "not counted"
+        lost = self._by_key(key).lost.values()
+        unknown = sum(count is None for count in lost)
+        counted = f"{sum(count or 0 for count in lost):,}"
+        return f"{counted}, unknown in {unknown} of {len(lost)} rounds" if unknown else counted
 
     def details(self, ctx):
         """The paper's table: one line for each variant, over all its rounds."""
@@ -278,6 +282,6 @@ class Npt:
         return middle if interval is None else f"{middle} ({interval[0]:.1f} .. {interval[1]:.1f})"
 
     def raw_values(self):
-        return {one.key: {"lost": one.lost, "records": one.records,
+        return {one.key: {"lost": one.lost, "unknown": one.unknown, "records": one.records,
                           "rounds": {number: {name: series[name] for name in ("count", "min", "max", "mean", "std")}
                                      for number, series in one.runs.items()}} for one in self.every}

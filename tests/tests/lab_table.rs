@@ -61,10 +61,17 @@ fn npt_under_each_tracer_beside_the_original_loop() {
         let rounds = npt[variant]["rounds"].as_object().unwrap();
         assert!(rounds.len() == 2 && rounds.values().all(|round| round["count"] == 20_000), "{variant}: {rounds:?}");
     }
-    // 20000 turns, start and stop: either in the trace or counted as lost.
+    // 20000 turns, start and stop: either in the trace or counted as lost. A busy machine can keep the program from
+    // its session for so long that nobody can count: then it must be told why.
     for number in ["0", "1"] {
-        let recorded = npt["kymo"]["records"][number].as_u64().unwrap() + npt["kymo"]["lost"][number].as_u64().unwrap();
-        assert_eq!(recorded, 20_002, "{npt}");
+        let of_round = |what: &str| &npt["kymo"][what][number];
+        let records = of_round("records").as_u64().unwrap();
+        let Some(lost) = of_round("lost").as_u64() else {
+            assert!(!of_round("unknown").as_array().unwrap().is_empty() && records <= 20_002, "{npt}");
+            kymo_tests::skip("records of npt under kymo", &of_round("unknown").to_string());
+            continue;
+        };
+        assert_eq!(records + lost, 20_002, "{npt}");
     }
 }
 
