@@ -26,7 +26,7 @@ use rustix::time::ClockId;
 
 use crate::chunks::{RotateJob, RotatedPart};
 use crate::clock::ClockSource;
-use crate::lane::{Pass, Program, TAKE_NS};
+use crate::lane::{Lane, Pass, Program, TAKE_NS};
 use crate::memory::Lease;
 use crate::pace::{self, Pace};
 use crate::running::Running;
@@ -395,6 +395,7 @@ impl Drain {
             let mut running = self.running.swap_remove(index);
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
             running.finish(&mut pass, &self.counters);
+            self.count_never_looked(&running);
             self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
             self.give_up(running);
         }
@@ -443,8 +444,8 @@ impl Drain {
     /// The last look at a program. Twice: what was published during the first look is whole too.
     fn end(&mut self, index: usize) {
         self.look_for_triggers();
-        let mut running = self.running.swap_remove(index);
-        if let (true, Some(flight)) = (running.is_overwritten(), self.sink.flight()) {
+        if let (true, Some(flight)) = (self.running[index].is_overwritten(), self.sink.flight()) {
+            let mut running = self.running.swap_remove(index);
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
             running.watch(&mut pass, &self.counters);
             if let Some(oldest) = flight.keep_ended(running) {
@@ -454,13 +455,24 @@ impl Drain {
         }
         for _ in 0..2 {
             let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-            running.look(&mut pass, &self.counters);
+            self.running[index].look(&mut pass, &self.counters);
         }
         let mut pass = Drain::pass_of(self.source, &mut self.report.streams, true);
-        running.finish(&mut pass, &self.counters);
+        self.running[index].finish(&mut pass, &self.counters);
         self.note_stop();
+        // A program that is cut off may have written until it was.
+        self.look_for_triggers();
+        let running = self.running.swap_remove(index);
+        self.count_never_looked(&running);
         self.rare_ended += running.lanes.iter().map(|lane| lane.records).sum::<u64>();
         self.give_up(running);
+    }
+
+    /// Its rings go, and triggers have not looked at all that was in them.
+    fn count_never_looked(&mut self, running: &Running) {
+        if let Some(watch) = self.sink.flight().and_then(|flight| flight.watch.as_mut()) {
+            watch.unseen += running.lanes.iter().map(Lane::never_looked).sum::<u64>();
+        }
     }
 
     /// Adds a program that has ended to the report.

@@ -118,6 +118,12 @@ pub(crate) struct Lane {
     /// Where triggers have looked up to.
     looked: Mark,
     looked_cut: Option<Cut>,
+    /// Triggers look at its records.
+    pub has_triggers: bool,
+    /// What was taken before they did: from `looked` to tail.
+    unlooked: Vec<u8>,
+    /// Records that could not be kept for them.
+    unseen: u64,
     /// What goes to the summary.
     pub records: u64,
     pub bytes: u64,
@@ -159,8 +165,11 @@ impl Lane {
             stream: None,
             notes: Notes::default(),
             snapshot_end: Mark(0),
-            looked: Mark(0),
+            looked: tail,
             looked_cut: layout.is_compact.then(Cut::default),
+            has_triggers: false,
+            unlooked: Vec::new(),
+            unseen: 0,
             records: 0,
             bytes: 0,
             lost: Lost::default(),
@@ -251,6 +260,7 @@ impl Lane {
         if self.closed || program.memory.is_damaged() {
             return 0;
         }
+        self.keep_unlooked(program, head, cut);
         if let Some(cut) = cut {
             cut.note(ring, head);
             self.cut = Some(cut);

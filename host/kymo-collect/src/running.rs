@@ -22,6 +22,8 @@ const QUESTION_LAST: Duration = Duration::from_secs(1);
 pub(crate) struct Running {
     pub added: Box<Added>,
     pub lanes: Vec<Lane>,
+    /// Triggers look at every record.
+    has_triggers: bool,
     /// Lanes in which a first record was seen, until the control thread is told.
     pub first: Vec<u32>,
     pub lost_lane_seen: u64,
@@ -34,11 +36,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(added: Box<Added>) -> Running {
+    pub(crate) fn new(added: Box<Added>, has_triggers: bool) -> Running {
         let (seen_cycles, seen_ns) = (added.made_cycles, added.made_ns);
         Running {
             added,
             lanes: Vec::new(),
+            has_triggers,
             first: Vec::new(),
             lost_lane_seen: 0,
             lost_lane_closed: false,
@@ -108,7 +111,9 @@ impl Running {
 
     pub(crate) fn find_lanes(&mut self) {
         for number in self.lanes.len() as u32..self.lanes_used() {
-            self.lanes.push(Lane::new(&self.added.memory, number, self.added.made_cycles, self.added.made_ns));
+            let mut lane = Lane::new(&self.added.memory, number, self.added.made_cycles, self.added.made_ns);
+            lane.has_triggers = self.has_triggers && !self.is_overwritten();
+            self.lanes.push(lane);
         }
     }
 

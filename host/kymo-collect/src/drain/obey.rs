@@ -48,7 +48,7 @@ impl Drain {
     /// Obeys a command. False when the session has ended.
     pub(super) fn obey(&mut self, command: ToDrain) -> bool {
         match command {
-            ToDrain::Add(added) => self.running.push(Running::new(added)),
+            ToDrain::Add(added) => self.running.push(Running::new(added, self.sink.has_triggers())),
             ToDrain::End { serial } => {
                 if let Some(index) = self.running.iter().position(|running| running.added.memory.serial() == serial) {
                     let now = self.source.now();

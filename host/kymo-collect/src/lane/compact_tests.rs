@@ -236,6 +236,7 @@ fn a_mark_without_all_words_of_its_place_is_not_used() {
 #[test]
 fn triggers_walk_on_from_where_they_were() {
     let mut bench = Bench::new(RingKind::Rseq, false);
+    bench.lane.has_triggers = true;
     bench.record(5, 1, true);
     bench.record(5, 20, true);
     let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
@@ -246,11 +247,42 @@ fn triggers_walk_on_from_where_they_were() {
     let (bytes, _) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
     let second = RecordHead::at(&bytes, &mut bench.lane.looked_cut()).unwrap();
     assert_eq!((second.thread, second.time, bytes.len()), (5, bench.clock & TIME_MASK, 4));
-    // Taken meanwhile: from tail on, with what is known there.
+    // Taken meanwhile, and more comes: nothing is missed.
     bench.look();
     bench.record(5, 20, true);
     let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
-    assert_eq!((bytes.len(), unseen), (4, 1));
-    let third = RecordHead::at(&bytes, &mut bench.lane.looked_cut()).unwrap();
+    assert_eq!((bytes.len(), unseen), (4 + 4, 0));
+    let mut cut = bench.lane.looked_cut();
+    assert_eq!(RecordHead::at(&bytes, &mut cut).map(|head| head.time), Some(second.time));
+    bench.lane.looked_at(Span { bytes: 4, records: 1 }, cut);
+    let third = RecordHead::at(&bytes[4..], &mut cut).unwrap();
     assert_eq!((third.thread, third.time), (5, bench.clock & TIME_MASK));
+    // Looked at before it is taken: not again.
+    bench.lane.looked_at(Span { bytes: 4, records: 1 }, cut);
+    bench.look();
+    let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
+    assert_eq!((bytes.len(), unseen, bench.lane.never_looked()), (0, 0, 0));
+}
+
+#[test]
+fn of_what_was_taken_as_much_as_a_ring_is_kept_for_triggers() {
+    let mut bench = Bench::new(RingKind::Rseq, false);
+    bench.lane.has_triggers = true;
+    let ring_bytes = bench.memory.layout().ring_bytes;
+    bench.record(5, 1, true);
+    let mut records = 1;
+    while 22 + 4 * (records - 1) <= ring_bytes {
+        bench.look();
+        bench.record(5, 20, true);
+        records += 1;
+    }
+    bench.look();
+    let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
+    assert_eq!((bytes.len(), unseen), (0, u64::from(records)));
+    bench.record(5, 20, true);
+    bench.look();
+    let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
+    assert_eq!((bytes.len(), unseen, bench.lane.never_looked()), (4, 0, 1));
+    let after = RecordHead::at(&bytes, &mut bench.lane.looked_cut()).unwrap();
+    assert_eq!((after.thread, after.time), (5, bench.clock & TIME_MASK));
 }
