@@ -247,8 +247,11 @@ fn triggers_walk_on_from_where_they_were() {
     let (bytes, _) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
     let second = RecordHead::at(&bytes, &mut bench.lane.looked_cut()).unwrap();
     assert_eq!((second.thread, second.time, bytes.len()), (5, bench.clock & TIME_MASK, 4));
-    // Taken meanwhile, and more comes: nothing is missed.
+    // Taken meanwhile, and more comes: nothing is missed, though the writer uses the place again.
     bench.look();
+    let head = std::mem::replace(&mut bench.head, Mark(0));
+    bench.poke(&[0; 22 + 4]);
+    bench.head = head;
     bench.record(5, 20, true);
     let (bytes, unseen) = bench.with_pass(|lane, program, pass| lane.fresh(program, pass));
     assert_eq!((bytes.len(), unseen), (4 + 4, 0));
