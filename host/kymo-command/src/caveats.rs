@@ -76,14 +76,19 @@ pub fn say<'c>(
     end: &str,
 ) -> ExitCode {
     let of_metadata = |severity| metadata.iter().filter(|caveat| caveat.damage.severity() == severity).count() as u64;
+    let streams: Vec<_> = streams.collect();
+    // One of a file at most, and it is listed.
+    let unfinished = streams.iter().filter(|(_, caveat)| caveat.damage.severity() == Severity::Remark).count() as u64;
     let mut damage = ListedOf { all: counts.damage + of_metadata(Severity::Unread), listed: 0 };
-    let mut odd = ListedOf { all: counts.all.saturating_sub(counts.damage), listed: 0 };
+    let mut odd = ListedOf { all: counts.all.saturating_sub(counts.damage + unfinished), listed: 0 };
     let mut remarks = ListedOf { all: of_metadata(Severity::Remark), listed: 0 };
-    for (front, caveat) in metadata.iter().map(|caveat| (String::new(), caveat)).chain(streams) {
+    let of_metadata = metadata.iter().map(|caveat| (String::new(), caveat, true));
+    let of_streams = streams.into_iter().map(|(front, caveat)| (front, caveat, false));
+    for (front, caveat, is_metadata) in of_metadata.chain(of_streams) {
         let is_listed = match caveat.damage.severity() {
             Severity::Unread => damage.take(u64::MAX),
             Severity::OddTime => odd.take(LISTED_MAX),
-            Severity::Remark => remarks.take(LISTED_MAX),
+            Severity::Remark => !is_metadata || remarks.take(LISTED_MAX),
         };
         if is_listed {
             eprintln!("kymo: {front}{caveat}");

@@ -4,10 +4,11 @@
 
 pub mod split;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use kymo_ctf::read::{Caveat, Trace};
+use kymo_ctf::read::{Caveat, Decoded, Error, Trace};
 use kymo_ctf::write::EnvValue;
 pub use kymo_feed::{Classes, Payload, Seen, Totals, Visit, walk};
 use kymo_index::{Indexes, Named, range};
@@ -17,8 +18,21 @@ use crate::hosts::{self, ClockAlignment, HostArgs};
 use crate::intersect;
 use crate::named::named;
 use crate::terminal::ReadingProgress;
+use crate::unknown;
 use crate::when::When;
 pub use split::{OfHost, absolute, each};
+
+/// Opens a trace, or a part of one. Of one that a collector writes, or wrote until it was killed, the last packet of a
+/// file need not be whole.
+pub fn open_part(dir: &Path) -> Result<Decoded<Trace>, Error> {
+    // Asked first: what is complete then has no half packet afterwards.
+    let is_unfinished = unknown::is_unfinished(dir);
+    let mut opened = Trace::open(dir)?;
+    if is_unfinished {
+        opened.value.may_grow();
+    }
+    Ok(opened)
+}
 
 /// Says of a trace without a file of records that it has none: half a copy looks like that. Says of one that is a part
 /// of another one that records were left out of it.
@@ -88,7 +102,7 @@ impl Input {
         for (position, named) in named(&args.dirs).into_iter().enumerate() {
             let first = input.traces.len();
             for part in &named.parts {
-                let mut opened = Trace::open(part)?;
+                let mut opened = open_part(part)?;
                 args.apply(&mut opened.value);
                 opened.value.watch(progress.clone());
                 say_if_empty(&opened.value);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kymo_collect::{Missing, SUMMARY_FILE, Summary};
+use kymo_collect::{Missing, SUMMARY_FILE, Summary, is_chunk_dir};
 use serde_json::Value;
 
 use crate::figures::{count, ids, plural};
@@ -75,11 +75,23 @@ pub fn lines_of_trace(dir: &Path) -> Vec<String> {
     let of_session = || summary(std::path::absolute(dir).ok()?.parent()?);
     let is_part = dir.join(SUMMARY_FILE).exists();
     match summary(dir) {
-        Some(value) if !has_ended(&value) => vec![NOT_ENDED.to_owned()],
+        _ if is_unfinished(dir) => vec![NOT_ENDED.to_owned()],
         Some(value) => lines_of(&value),
         None if is_part => of_session().map_or_else(Vec::new, |value| lines_of(&value)),
         None => Vec::new(),
     }
+}
+
+/// Whether the trace, or the chunk, is one that a collector writes, or wrote until it was killed.
+pub fn is_unfinished(dir: &Path) -> bool {
+    let summary = |dir: &Path| serde_json::from_slice::<Value>(&std::fs::read(dir.join(SUMMARY_FILE)).ok()?).ok();
+    let of_session = || {
+        let dir = std::path::absolute(dir).ok()?;
+        let is_chunk = dir.file_name().is_some_and(|name| is_chunk_dir(&name.to_string_lossy()));
+        if is_chunk { summary(dir.parent()?) } else { None }
+    };
+    // A chunk has its summary when it is whole.
+    summary(dir).or_else(of_session).is_some_and(|summary| !has_ended(&summary))
 }
 
 const NOT_ENDED: &str = "how much was lost is UNKNOWN: this recording has not ended: its collector runs, or was killed; kymo recover \

@@ -4,6 +4,7 @@
 
 use crate::support;
 
+use kymo_ctf::read::{Passed, Reader, Trace};
 use kymo_ctf::write::PacketHead;
 use support::*;
 
@@ -83,6 +84,33 @@ fn file_cut_behind_a_head() {
         &ALL[..6],
         &["u, packet 3, byte 402: the file ends inside the packet, which has 108 of 134 bytes; whole records kept"],
     );
+}
+
+/// A trace that is being written: what is not there yet is no damage, what is wrong elsewhere is.
+#[test]
+fn file_ends_where_it_is_written() {
+    let meta =
+        meta(vec![event(1, "e", &[("v", kymo_abi::desc::FieldType::Scalar(kymo_abi::desc::Scalar::U8))])], vec![]);
+    for (bytes, records, said) in [
+        (130, 7, "u, packet 3, byte 402: the packet is unfinished: 130 of 134 bytes are written; whole records kept"),
+        (108, 6, "u, packet 3, byte 402: the packet is unfinished: 108 of 134 bytes are written; whole records kept"),
+        (20, 6, "u, packet 3, byte 402: the packet is unfinished: 20 bytes of its head are written"),
+    ] {
+        for is_bad in [false, true] {
+            let mut stream = good();
+            stream.truncate(3 * PACKET + bytes);
+            stream[PACKET] ^= u8::from(is_bad);
+            let mut traces = [Trace::from_files(&memory(&meta, false, vec![("u", stream)])).unwrap().value];
+            traces[0].may_grow();
+            let mut reader = Reader::new(&traces);
+            let read =
+                std::iter::from_fn(|| reader.pass()).filter(|item| matches!(item, Passed::Record { .. })).count();
+            assert_eq!(read, records - 2 * usize::from(is_bad));
+            assert_eq!(reader.caveats().last().unwrap().1.to_string(), said);
+            let all = 1 + u64::from(is_bad);
+            assert_eq!((reader.caveat_count(), reader.damage_count()), (all, u64::from(is_bad)));
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::{fmt, fs};
 
+use kymo_command::input::open_part;
 use kymo_command::named::named_silently;
 use kymo_ctf::read::{Caveat, Trace, Watch, unite_clocks};
 use kymo_feed::Classes;
@@ -131,7 +132,7 @@ pub(crate) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Vec<Group
 fn open_dir(named: Named, options: &OpenOptions) -> Result<OpenedDir, Error> {
     let (mut traces, mut caveats) = (Vec::new(), Vec::new());
     for part in &named.parts {
-        let mut opened = Trace::open(part)?;
+        let mut opened = open_part(part)?;
         if options.ignore_uuid {
             opened.value.ignore_uuid();
         }

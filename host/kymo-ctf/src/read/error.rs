@@ -132,6 +132,13 @@ pub enum Damage {
         /// Bytes that it says it has; 0 where the file ends inside its head.
         said: u64,
     },
+    /// The file ends inside the packet, and somebody writes the trace, or did so until he was killed.
+    Unfinished {
+        /// Bytes of the packet that are there.
+        have: u64,
+        /// Bytes that it says it has; 0 where the file ends inside its head.
+        said: u64,
+    },
     /// Content and packet size contradict each other or the file.
     Sizes {
         /// Bits, as written.
@@ -217,7 +224,7 @@ pub enum Severity {
     Unread,
     /// Times, or counters of losses, do not fit each other: all was read, and is as it was written.
     OddTime,
-    /// Something was not understood, and what was read does not depend on it.
+    /// Something was not understood, or is not written yet, and what was read does not depend on it.
     Remark,
 }
 
@@ -230,7 +237,7 @@ impl Damage {
             | Self::TimeOutside { .. }
             | Self::TimeBackwards { .. }
             | Self::LossBackwards { .. } => Severity::OddTime,
-            Self::Remark { .. } | Self::FragmentRemark { .. } => Severity::Remark,
+            Self::Remark { .. } | Self::FragmentRemark { .. } | Self::Unfinished { .. } => Severity::Remark,
             _ => Severity::Unread,
         }
     }
@@ -253,6 +260,12 @@ impl fmt::Display for Damage {
             }
             Self::Truncated { have, said } => {
                 write!(f, "the file ends inside the packet, which has {have} of {said} bytes; whole records kept")
+            }
+            Self::Unfinished { have, said: 0 } => {
+                write!(f, "the packet is unfinished: {have} bytes of its head are written")
+            }
+            Self::Unfinished { have, said } => {
+                write!(f, "the packet is unfinished: {have} of {said} bytes are written; whole records kept")
             }
             Self::Sizes { content_bits, packet_bits, used_bytes } => write!(
                 f,

@@ -47,6 +47,8 @@ pub(super) struct Layout {
     pattern: Vec<u8>,
     /// Packets are read whatever UUID they have.
     pub ignores_uuid: bool,
+    /// Somebody writes the trace, or did until he was killed: a file may end inside a packet.
+    pub may_grow: bool,
     pub plans: Plans,
 }
 
@@ -69,7 +71,7 @@ impl Layout {
                 }
             }
         }
-        Self { pattern, ignores_uuid: false, plans: Plans::new(metadata) }
+        Self { pattern, ignores_uuid: false, may_grow: false, plans: Plans::new(metadata) }
     }
 
     /// From now on packets are read whatever UUID they have.

@@ -77,6 +77,11 @@ impl Trace {
         self.layout.ignore_uuid();
     }
 
+    /// Somebody writes this trace, or did until he was killed: a file that ends inside a packet is not damaged.
+    pub fn may_grow(&mut self) {
+        self.layout.may_grow = true;
+    }
+
     /// Whether packets are read whatever UUID they have.
     pub fn ignores_uuid(&self) -> bool {
         self.layout.ignores_uuid

@@ -34,7 +34,7 @@ impl<'t> Stream<'t> {
             let damage = match problem {
                 HeaderProblem::Short => {
                     self.next = self.data.len();
-                    Damage::Truncated { have: (self.data.len() - start) as u64, said: 0 }
+                    self.ends_inside((self.data.len() - start) as u64, 0)
                 }
                 HeaderProblem::Magic => Damage::BadMagic { skipped },
                 HeaderProblem::Uuid => Damage::WrongUuid { skipped },
@@ -49,7 +49,7 @@ impl<'t> Stream<'t> {
                 let damage = match stop {
                     Stop::PastEnd => {
                         self.next = self.data.len();
-                        Damage::Truncated { have: (self.data.len() - start) as u64, said: 0 }
+                        self.ends_inside((self.data.len() - start) as u64, 0)
                     }
                     Stop::Bad(what) => {
                         self.resync(start);
@@ -128,12 +128,20 @@ impl<'t> Stream<'t> {
         self.next = end;
         self.content_end = end;
         let damage = if truncated {
-            Damage::Truncated { have: used_bytes, said: packet_bits / 8 }
+            self.ends_inside(used_bytes, packet_bits / 8)
         } else {
             Damage::Sizes { content_bits, packet_bits, used_bytes }
         };
         self.caveat(number, start as u64, damage);
         truncated
+    }
+
+    /// The file ends inside a packet, of which it has so many of the bytes that the packet says it has.
+    fn ends_inside(&self, have: u64, said: u64) -> Damage {
+        match self.layout.may_grow {
+            true => Damage::Unfinished { have, said },
+            false => Damage::Truncated { have, said },
+        }
     }
 
     /// Times and counters of a packet whose sizes are known.

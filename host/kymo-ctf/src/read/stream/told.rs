@@ -25,7 +25,12 @@ impl Caveats {
 
     pub fn push(&mut self, caveat: Caveat) {
         self.damaged += u64::from(caveat.damage.severity() == Severity::Unread);
-        match self.listed.len() < CAVEATS_MAX {
+        self.keep(caveat);
+    }
+
+    /// Lists it, if there is room; there is for a remark, of which a file has one at most.
+    fn keep(&mut self, caveat: Caveat) {
+        match self.listed.len() < CAVEATS_MAX || caveat.damage.severity() == Severity::Remark {
             true => self.listed.push(caveat),
             false => self.beyond += 1,
         }
@@ -38,12 +43,9 @@ impl Caveats {
 
     /// Takes over all that `later` has.
     pub fn take_from(&mut self, later: &mut Self) {
-        let room = CAVEATS_MAX.saturating_sub(self.listed.len());
-        let count = later.count();
-        let taken = later.listed.len().min(room);
-        self.listed.extend(later.listed.drain(..taken));
-        self.beyond += count - taken as u64;
+        self.beyond += later.beyond;
         self.damaged += later.damaged;
+        later.listed.drain(..).for_each(|caveat| self.keep(caveat));
         later.clear();
     }
 }
@@ -82,6 +84,10 @@ mod tests {
         assert_eq!((first.count(), first.listed.len(), first.damaged), (103, 100, 100));
         assert_eq!((second.count(), second.damaged), (0, 0));
         assert_eq!(first.listed[99], caveat(0, Damage::TimeBackwards { cycles: 1 }));
+        // What is not written yet is listed always, and is no damage.
+        second.push(caveat(9, Damage::Unfinished { have: 1, said: 2 }));
+        first.take_from(&mut second);
+        assert_eq!((first.count(), first.listed.len(), first.damaged), (104, 101, 100));
         first.clear();
         assert_eq!((first.count(), first.damaged), (0, 0));
     }

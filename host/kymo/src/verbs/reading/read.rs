@@ -35,7 +35,7 @@ use kymo_ctf::read::{Caveat, Passed, Reader, Trace};
 use kymo_index::{Indexes, Named, range};
 
 use super::analyze::caveats::{self, CaveatCounts};
-use super::analyze::feed::{indexes, say_if_empty};
+use super::analyze::feed::{indexes, open_part, say_if_empty};
 use super::analyze::intersect;
 use super::analyze::named::named;
 use super::analyze::say_unknown;
@@ -136,7 +136,7 @@ fn open(args: &ReadArgs) -> anyhow::Result<Opened> {
     let mut all = Opened { traces: Vec::new(), named, torn: Vec::new(), damaged_logs: 0 };
     let progress = (args.count || is_output_elsewhere()).then(|| Arc::new(ReadingProgress::new()));
     for dir in all.named.iter().flat_map(|named| &named.parts) {
-        let mut opened = if posix::is_log(dir) { posix::open(dir, &mut all.damaged_logs)? } else { Trace::open(dir)? };
+        let mut opened = if posix::is_log(dir) { posix::open(dir, &mut all.damaged_logs)? } else { open_part(dir)? };
         say_if_empty(&opened.value);
         args.traces.apply(&mut opened.value);
         if let Some(progress) = &progress {
