@@ -32,15 +32,47 @@ fn samples(trace: &Trace, first: usize) -> Vec<Sample> {
     latency.series().iter().flat_map(|(_, series)| series.worst.clone()).collect()
 }
 
+/// Two timers are due, one that nobody saw start and one at 1 ms. The interrupt reads its clock at 1.01 ms and calls the
+/// first one, for 34 us, then the other one. A third one is called by an interrupt that reads its clock anew.
+const BEHIND_ANOTHER: &str = "\
+100000 0 sched_switch prev_comm=swapper/0 prev_tid=0 prev_prio=20 prev_state=0 next_comm=rt next_tid=7 next_prio=-81
+200000 0 timer_hrtimer_start hrtimer=0xffff888000000010 expires=501000000 softexpires=501000000
+200100 0 timer_hrtimer_start hrtimer=0xffff888000000020 expires=502000000 softexpires=502000000
+210000 0 sched_switch prev_comm=rt prev_tid=7 prev_prio=-81 prev_state=1 next_comm=busy next_tid=5 next_prio=20
+1010000 0 timer_hrtimer_expire_entry hrtimer=0xffff888000000030 now=501010000 function=0xffffffff81002000
+1044000 0 timer_hrtimer_expire_exit hrtimer=0xffff888000000030
+1044500 0 timer_hrtimer_expire_entry hrtimer=0xffff888000000010 now=501010000 function=0xffffffff81001000
+1045000 0 sched_waking comm=rt tid=7 prio=-81 target_cpu=0
+1045500 0 timer_hrtimer_expire_exit hrtimer=0xffff888000000010
+1050000 0 sched_switch prev_comm=busy prev_tid=5 prev_prio=20 prev_state=256 next_comm=rt next_tid=7 next_prio=-81
+1060000 0 sched_switch prev_comm=rt prev_tid=7 prev_prio=-81 prev_state=1 next_comm=busy next_tid=5 next_prio=20
+2005000 0 timer_hrtimer_expire_entry hrtimer=0xffff888000000020 now=502005000 function=0xffffffff81001000
+2005500 0 sched_waking comm=rt tid=7 prio=-81 target_cpu=0
+2006000 0 timer_hrtimer_expire_exit hrtimer=0xffff888000000020
+2010000 0 sched_switch prev_comm=busy prev_tid=5 prev_prio=20 prev_state=256 next_comm=rt next_tid=7 next_prio=-81
+";
+
 #[test]
 fn what_ends_in_a_stretch_is_the_same_behind_a_checkpoint() {
     let trace = parse(LATE);
-    let whole = samples(&trace, 0);
+    check(&trace, &[(14_420_000, 13_420_000), (13_700_000, 12_700_000)]);
+}
+
+#[test]
+fn a_timer_that_is_called_behind_another_one_was_due_when_both_say() {
+    let trace = parse(BEHIND_ANOTHER);
+    check(&trace, &[(1_050_000, 50_000), (2_010_000, 10_000), (1_044_500, 10_000), (2_005_000, 5000)]);
+}
+
+/// Times and lengths of all samples, which are from when a timer was due, and the same behind a checkpoint anywhere.
+#[track_caller]
+fn check(trace: &Trace, expect: &[(i64, u64)]) {
+    let whole = samples(trace, 0);
     let late: Vec<(i64, u64)> = whole.iter().map(|sample| (sample.to, sample.value_ns)).collect();
-    assert_eq!(late, [(14_420_000, 13_420_000), (13_700_000, 12_700_000)], "both from when the timer was due");
+    assert_eq!(late, expect, "from when the timer was due");
     for first in 1..trace.items.len() {
         let Item::Record(line) = &trace.items[first] else { panic!("records only") };
         let expect: Vec<Sample> = whole.iter().filter(|sample| sample.to >= line.head.time).copied().collect();
-        assert_eq!(samples(&trace, first), expect, "from record {first} on");
+        assert_eq!(samples(trace, first), expect, "from record {first} on");
     }
 }

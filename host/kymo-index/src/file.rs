@@ -12,7 +12,7 @@ use crate::checksum::checksum;
 /// First bytes of the file.
 const MAGIC: [u8; 8] = *b"kymo-idx";
 /// Of this layout and of all that is in the pieces.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Magic, version, 4 bytes of 0, head's offset, bytes and checksum, bytes of the file, checksum of the seven before.
 const FRONT_BYTES: usize = 56;
 /// A head with more is none: names and counts of ten thousand streams have less.

@@ -508,7 +508,8 @@ impl Sink for Evidence {
                 if Some(function) == self.machine.quota_timer && self.is_near(at) && self.quotas.len() < KEPT_MAX =>
             {
                 self.quotas.push(at);
-                let is_late = state.due_of(event, at).is_some_and(|due| at.saturating_sub(due) >= LATE_QUOTA_NS);
+                let is_late =
+                    state.due_of(head.cpu, event, at).is_some_and(|due| at.saturating_sub(due) >= LATE_QUOTA_NS);
                 self.quotas_in_time.extend((!is_late).then_some(at));
             }
             Event::Idle { cpu, state } => {

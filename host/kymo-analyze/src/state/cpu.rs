@@ -58,6 +58,8 @@ pub struct Cpu {
     pub(crate) current_doubt: Doubt,
     /// When the high-resolution timer was due whose function was called last, if its start is known.
     pub(crate) expired_due: Option<i64>,
+    /// The timers' own clock as an interrupt read it last, and when it called the first timer after that.
+    pub(crate) clock_read: Option<(i64, i64)>,
     /// Up to when records were lost.
     pub(crate) lost_until: i64,
     /// Newest record.
@@ -78,6 +80,7 @@ impl Cpu {
             doubt: Doubt::START,
             current_doubt: Doubt::START,
             expired_due: None,
+            clock_read: None,
             lost_until: i64::MIN,
             newest: i64::MIN,
         }
@@ -104,6 +107,13 @@ impl Cpu {
     #[inline]
     pub(crate) fn timer_due(&self) -> Option<i64> {
         self.expired_due.filter(|_| matches!(self.context(), Context::Interrupt(Interrupt::Hrtimer(_))))
+    }
+
+    /// When the timers' own clock was `now`, which the record at `at` says: an interrupt reads it once, before it calls
+    /// all timers that are due. Each may take long, so it is the time of the first one.
+    #[inline]
+    pub(super) fn time_of_clock(&self, now: i64, at: i64) -> i64 {
+        self.clock_read.filter(|(read, _)| *read == now).map_or(at, |(_, first)| first)
     }
 
     /// The thread that is current.

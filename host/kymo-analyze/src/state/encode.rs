@@ -279,6 +279,8 @@ impl Encoder {
         }
         cpu.raised.iter().for_each(|raised| self.maybe_time(*raised));
         self.maybe_time(cpu.expired_due);
+        self.maybe_time(cpu.clock_read.map(|(_, first)| first));
+        cpu.clock_read.into_iter().for_each(|(now, _)| self.put.signed(now));
         self.doubt(cpu.doubt);
         self.doubt(cpu.current_doubt);
         self.time(cpu.lost_until);
@@ -449,6 +451,10 @@ impl Decoder<'_> {
             cpu.raised[index] = self.maybe_time()?;
         }
         cpu.expired_due = self.maybe_time()?;
+        cpu.clock_read = match self.maybe_time()? {
+            Some(first) => Some((self.take.signed()?, first)),
+            None => None,
+        };
         cpu.doubt = self.doubt()?;
         cpu.current_doubt = self.doubt()?;
         cpu.lost_until = self.time()?;

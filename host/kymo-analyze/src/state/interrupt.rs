@@ -15,14 +15,17 @@ use crate::span::{CallSpan, InterruptSpan, OffSpan, Unmatched};
 impl State {
     #[inline]
     pub(super) fn interrupted(&mut self, cpu: Option<u32>, event: &Event, at: i64, sink: &mut impl Sink) {
-        let due = self.due_of(event, at);
+        let due = self.due_of(cpu, event, at);
         self.timers.event(event);
         let Some(number) = cpu else { return };
         match *event {
             Event::Enter { interrupt, name } => self.enter(number, interrupt, name, at, sink),
-            Event::TimerExpire { function, .. } => {
+            Event::TimerExpire { function, now, .. } => {
                 self.enter(number, Interrupt::Hrtimer(function), Name::default(), at, sink);
-                self.cpu_mut(number).into_iter().for_each(|cpu| cpu.expired_due = due);
+                if let Some(cpu) = self.cpu_mut(number) {
+                    cpu.expired_due = due;
+                    cpu.clock_read = Some((now, cpu.time_of_clock(now, at)));
+                }
             }
             Event::Leave { interrupt } => self.exit(number, interrupt, at, sink),
             Event::Raise { vec } => self.cpu_mut(number).into_iter().for_each(|cpu| cpu.raise(vec, at)),
@@ -45,12 +48,13 @@ impl State {
         }
     }
 
-    /// When a timer that expires at a time of the trace was due, as such a time.
+    /// When a timer that expires on a CPU at a time of the trace was due, as such a time.
     #[inline]
-    pub(crate) fn due_of(&self, event: &Event, at: i64) -> Option<i64> {
+    pub(crate) fn due_of(&self, cpu: Option<u32>, event: &Event, at: i64) -> Option<i64> {
         let Event::TimerExpire { timer, now, .. } = *event else { return None };
         let late_ns = now.saturating_sub(self.timers.due(timer)?).max(0);
-        Some(at.saturating_sub(late_ns))
+        let read = cpu.and_then(|number| self.cpu(number)).map_or(at, |cpu| cpu.time_of_clock(now, at));
+        Some(read.saturating_sub(late_ns))
     }
 
     #[inline]
