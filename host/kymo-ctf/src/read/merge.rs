@@ -356,6 +356,8 @@ impl<'t> MergedStream<'t> {
             if until >= self.from && self.to.is_none_or(|to| from < to) {
                 break cycles;
             }
+            // What lies in front of the range is passed over: nothing is wanted of it.
+            self.stream.pass_plain(Until { time: self.from, ..Until::END }, |_, _| {});
         };
         let ns = if is_one_clock { 0 } else { self.seconds.nanoseconds(cycles) };
         Some((ns, cycles))
