@@ -32,8 +32,8 @@ fn samples(trace: &Trace, first: usize) -> Vec<Sample> {
     latency.series().iter().flat_map(|(_, series)| series.worst.clone()).collect()
 }
 
-/// Two timers are due, one that nobody saw start and one at 1 ms. The interrupt reads its clock at 1.01 ms and calls the
-/// first one, for 34 us, then the other one. A third one is called by an interrupt that reads its clock anew.
+/// Two timers are due, one that nobody saw start and one at 1 ms. The interrupt reads its clock at 1.01 ms and calls
+/// the first one, for 34 us, then the other one. A third one is called by an interrupt that reads its clock anew.
 const BEHIND_ANOTHER: &str = "\
 100000 0 sched_switch prev_comm=swapper/0 prev_tid=0 prev_prio=20 prev_state=0 next_comm=rt next_tid=7 next_prio=-81
 200000 0 timer_hrtimer_start hrtimer=0xffff888000000010 expires=501000000 softexpires=501000000
