@@ -172,7 +172,7 @@ fn what_is_unknown_is_refused() {
 #[test]
 fn intervals_and_scores_are_right() {
     let mut command = Command::new("python3");
-    command.args(["-B", "-m", "unittest", "labtable.test_intervals", "labblind.test_score"]);
+    command.args(["-B", "-m", "unittest", "labtable.test_intervals", "labtable.test_npt", "labblind.test_score"]);
     let Ok(done) = command.current_dir(repository().join("lab")).output() else {
         return kymo_tests::skip("intervals", "no python3");
     };
