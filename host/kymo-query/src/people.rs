@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names, processes and priorities of threads as they were at a time of the window, from the stretches of threads.
 
-use std::collections::HashMap;
-
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Name, State, Thread};
-
 use kymo_index::PartSums;
 pub use kymo_index::Person;
 
 /// What threads were called, and when.
 #[derive(Clone, Debug, Default)]
-pub struct People(HashMap<i32, Vec<(i64, Person)>>);
+pub struct People(Map<i32, Vec<(i64, Person)>>);
 
 impl People {
     /// Takes a stretch of a thread.

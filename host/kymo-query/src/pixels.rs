@@ -2,9 +2,8 @@
 //! Stretches of time drawn into columns of pixels [spec/view.md 3, 4]: a pixel within one stretch belongs to it, and of
 //! all others the shares of each state are counted, to the nanosecond.
 
-use std::collections::HashMap;
-
 use kymo_analyze::Doubt;
+use kymo_analyze::hash::Map;
 use kymo_index::{Cell, Levels, Part};
 
 use crate::parameters::Window;
@@ -206,14 +205,14 @@ pub struct PixelRow<const STATES: usize> {
     mixed: MixedPixels,
     open: Option<u32>,
     ns: [u64; STATES],
-    by_tid: HashMap<i32, u64>,
+    by_tid: Map<i32, u64>,
     count: u32,
     doubt: Doubt,
 }
 
 impl<const STATES: usize> Default for PixelRow<STATES> {
     fn default() -> Self {
-        let (mixed, by_tid) = (MixedPixels::default(), HashMap::new());
+        let (mixed, by_tid) = (MixedPixels::default(), Map::default());
         PixelRow { mixed, open: None, ns: [0; STATES], by_tid, count: 0, doubt: Doubt::NONE }
     }
 }

@@ -4,8 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
+use kymo_analyze::hash::Map;
 use kymo_index::{BegunSpan, FLAME_DEPTH_MAX, FlameSums, WaitingPlaces, divided, longer, within};
 
 use super::slice::Slice;
@@ -58,9 +57,9 @@ pub(super) struct Frames {
     pixels: Pixels,
     list: Vec<FlameFrame>,
     /// Those that spans of one kind share, but for those that had not ended at the end of a part.
-    index: HashMap<(Option<u32>, u16), u32>,
+    index: Map<(Option<u32>, u16), u32>,
     /// By thread: what has begun and not ended, each with a frame of its own.
-    waiting: HashMap<Option<i32>, WaitingPlaces<u32>>,
+    waiting: Map<Option<i32>, WaitingPlaces<u32>>,
     /// Whatever has begun is known to end in the window.
     all_end: bool,
     /// How many there were when those of one kind were joined.
@@ -71,7 +70,7 @@ pub(super) struct Frames {
 
 impl Frames {
     pub(super) fn new(pixels: Pixels) -> Frames {
-        let (list, index, waiting) = (Vec::new(), HashMap::new(), HashMap::new());
+        let (list, index, waiting) = (Vec::new(), Map::default(), Map::default());
         Frames { pixels, list, index, waiting, all_end: false, joined: 0, left_out: 0 }
     }
 

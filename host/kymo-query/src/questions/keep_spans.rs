@@ -2,11 +2,11 @@
 //! Puts all spans of a choice into parts like those of the index, of the whole trace, while answers are still read
 //! [spec/view.md 6.1].
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Sample, Sink, State};
 use kymo_feed::{Seen, Visit, recorders};
 use kymo_filter::PairLatency;
@@ -65,7 +65,7 @@ pub fn keep_spans(of: &Opened, stop: &Stop) -> Result<bool, Error> {
 #[derive(Default)]
 struct RowNumbers {
     list: Vec<SliceRow>,
-    known: HashMap<SliceRow, i32>,
+    known: Map<SliceRow, i32>,
 }
 
 impl RowNumbers {

@@ -2,8 +2,9 @@
 //! Which samples of latencies are points and cells of the density [spec/view.md 4.10]: those of one series, and of some
 //! lengths. Series and histograms are of all samples, so that one can be chosen among them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Key, Of, Sample, SampleGroup, What};
 use kymo_feed::DEVICES;
 
@@ -37,7 +38,7 @@ struct OfText<'o> {
     opened: &'o Opened,
     functions: Functions<'o>,
     spans: Vec<String>,
-    known: HashMap<Of, bool>,
+    known: Map<Of, bool>,
 }
 
 impl OfText<'_> {
@@ -103,7 +104,7 @@ impl<'o> Only<'o> {
             opened,
             functions: Functions::of(opened),
             spans: spans.to_vec(),
-            known: HashMap::new(),
+            known: Map::default(),
         });
         let mut number = |name: &str, most: u64| parameters.number(name, 0..=most);
         let (process, tid) = (number("process", i32::MAX as u64)?, number("tid", i32::MAX as u64)?);

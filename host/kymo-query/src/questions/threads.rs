@@ -2,8 +2,8 @@
 //! The threads of a window, and where their time went [spec/view.md 4.5].
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Event, Head, Sink, State, Thread, ThreadSpan};
 use kymo_feed::Visit;
 use kymo_index::{Cover, PartSums, ThreadSums};
@@ -47,7 +47,7 @@ fn is_there(sums: &ThreadSums) -> bool {
 struct Gathered {
     pixels: Pixels,
     states: Calls,
-    sums: HashMap<i32, ThreadSums>,
+    sums: Map<i32, ThreadSums>,
     people: People,
 }
 
@@ -161,7 +161,7 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
         return Err(Error::no_switches());
     }
     let (pixels, states) = (Pixels::new(window, 1), Calls::new(&of.classes.vocabulary));
-    let nothing = || Gathered { pixels, states, sums: HashMap::new(), people: People::default() };
+    let nothing = || Gathered { pixels, states, sums: Map::default(), people: People::default() };
     let (mut gather, mut notes) = (nothing(), Vec::new());
     let summed = match cover(of, window, &mut notes) {
         Some(cover) => Some(Walk::new(of, window).run_around(&cover, &mut gather, Gathered::part, stop)?),
@@ -188,7 +188,7 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     answer.set("total", all.len());
     answer.set("source", source);
     answer.notes.extend(notes);
-    let mut of_process: HashMap<i32, u32> = HashMap::new();
+    let mut of_process: Map<i32, u32> = Map::default();
     for process in all.iter().filter_map(|sums| people.newest(sums.tid)?.process) {
         *of_process.entry(process).or_default() += 1;
     }
@@ -198,7 +198,7 @@ pub fn threads(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<
     Ok(answer)
 }
 
-fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People, of_process: &HashMap<i32, u32>) {
+fn tables(answer: &mut Answer, shown: &[ThreadSums], people: &People, of_process: &Map<i32, u32>) {
     let of_all: Vec<_> = shown.iter().map(|sums| people.newest(sums.tid)).collect();
     let (mut names, mut processes) = (Vec::new(), Vec::new());
     for person in &of_all {

@@ -2,8 +2,9 @@
 //! Rows of the middle of a window, which the index has but for some stretches [spec/index.md 5.6]. They are added up
 //! when all are known, in the order of their last records: the newest name of a row is its name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use kymo_analyze::hash::Map;
 use kymo_analyze::{Level, Stats, Writer};
 use kymo_index::{CountedRecords, Pyramid, StatisticsPart, WriterName, WriterNames, WriterRows};
 
@@ -23,7 +24,7 @@ pub(super) struct MiddleRow {
 #[derive(Default)]
 pub(super) struct ReadRows {
     writers: Vec<Writer>,
-    numbers: HashMap<(WriterName, Option<u32>), u32>,
+    numbers: Map<(WriterName, Option<u32>), u32>,
     rows: WriterRows,
 }
 
