@@ -2,13 +2,6 @@
 //! Questions of the page over a lake [spec/view.md 11]: the numbers are those of SQL, values are any text, and only
 //! traces that were added are found.
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod lakes;
-mod queries;
-#[path = "../../kymo-tables/tests/support/mod.rs"]
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -20,10 +13,10 @@ use kymo_sql::lake::place::Place;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use common::small;
-use lakes::{DAYS, add_one, order, write};
-use queries::{Sql, runtime};
-use support::random;
+use crate::common::small;
+use crate::lakes::{DAYS, add_one, order, write};
+use crate::queries::{Sql, runtime};
+use crate::support::random;
 
 const ODD: &str = "a'b\"c\\ OR 1=1 <img src=x>\n\u{1b}[31m\u{202e}%_=&";
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command as people run it: files, exit status, messages, the prompt.
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
+
+use crate::common;
 
 fn trace() -> TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -2,13 +2,6 @@
 //! A lake: its rows are those of the traces, and an addition is there whole or not at all, whenever a run ends
 //! [spec/lake.md].
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod lakes;
-mod queries;
-#[path = "../../kymo-tables/tests/support/mod.rs"]
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,10 +15,10 @@ use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use common::small;
-use lakes::{DAYS, Dying, add_one, assert_clean, order, outside, snapshot, try_add, write};
-use queries::{Sql, runtime};
-use support::random;
+use crate::common::small;
+use crate::lakes::{DAYS, Dying, add_one, assert_clean, order, outside, snapshot, try_add, write};
+use crate::queries::{Sql, runtime};
+use crate::support::{self, random};
 
 /// A directory with a lake, and room for traces beside it.
 struct Beside {

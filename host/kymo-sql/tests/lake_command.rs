@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `kymo lake` as people run it: exit status, messages, a process that is killed, a disk that is full.
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod lakes;
-mod queries;
-#[path = "../../kymo-tables/tests/support/mod.rs"]
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -16,10 +9,10 @@ use kymo_sql::lake::place::Place;
 use kymo_testing::{Random, setting, skip_this};
 use serde_json::{Value, json};
 
-use common::small;
-use lakes::{assert_clean, snapshot, write};
-use queries::Sql;
-use support::random;
+use crate::common::small;
+use crate::lakes::{assert_clean, snapshot, write};
+use crate::queries::Sql;
+use crate::support::random;
 
 fn lake(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kymo-sql"));

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a lake whose types its manifests cannot tell [spec/lake.md 3]: they are those of the files.
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod lakes;
-mod queries;
-
 use std::path::Path;
 
 use kymo_sql::lake::place::Place;
 use serde_json::{Value, json};
 
-use lakes::{add_one, order};
-use queries::Sql;
+use crate::lakes::{add_one, order};
+use crate::queries::Sql;
 
 /// Names of members that Arrow's text of a type does not give back.
 const ODD: [&str; 4] = ["a\"b", "c\\d", "e\nf", "g\", \"h"];

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contexts that only some events have are columns like those that all records have.
 
-#[path = "../../kymo-export/tests/support/contexts.rs"]
-mod contexts;
-
 use kymo_ctf::read::{Item, Reader};
 use kymo_tables::columns::Table;
 
-use contexts::traces;
+use crate::contexts::traces;
 
 #[test]
 fn columns_have_them() {

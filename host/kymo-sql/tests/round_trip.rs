@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random values of all kinds go out as Parquet, and come back the same.
 
-#[path = "../../kymo-export/tests/support/rows.rs"]
-mod rows;
-
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, ArrayRef};
@@ -12,7 +9,7 @@ use kymo_sql::parquet::Tables;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use rows::{START_S, bits, expected, export, row};
+use crate::rows::{START_S, bits, expected, export, row};
 
 fn cell(array: &ArrayRef, row: usize) -> Value {
     if array.is_null(row) {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A session is shipped part by part, once each, whatever fails meanwhile [spec/lake.md 8].
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod lakes;
-mod queries;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +12,9 @@ use kymo_sql::lake::ship::{ShipNews, Shipped, Shipping, ship};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use common::small;
-use lakes::{Dying, add_one, assert_clean, order, outside, snapshot, write};
-use queries::{Sql, runtime};
+use crate::common::small;
+use crate::lakes::{Dying, add_one, assert_clean, order, outside, snapshot, write};
+use crate::queries::{Sql, runtime};
 
 /// A session's directory, and a lake beside it.
 struct Session {

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queries: what they find, what they read, what they say of what is wrong, and what they write.
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod queries;
-#[path = "../../kymo-tables/tests/support/mod.rs"]
-mod support;
-
 use kymo_command::sql::SqlFormat;
 use kymo_tables::{OpenOptions, Source};
 use kymo_testing::Random;
 use serde_json::json;
 
-use common::{Made, small};
-use queries::Sql;
-use support::{open, random};
+use crate::common::{self, Made, small};
+use crate::queries::Sql;
+use crate::support::{self, open, random};
 
 fn of(made: &Made) -> Sql {
     let (source, dir) = open(made);

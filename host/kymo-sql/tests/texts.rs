@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Texts of a trace may have any bytes: what is not UTF-8 is U+FFFD in each form of a result [spec/tables.md 2].
 
-#[path = "../../kymo-query/tests/common/mod.rs"]
-mod common;
-mod queries;
-
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::DataType;
@@ -12,8 +8,8 @@ use kymo_command::sql::SqlFormat;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 
-use common::{Made, NICE, small};
-use queries::Sql;
+use crate::common::{Made, NICE, small};
+use crate::queries::Sql;
 
 /// A byte that no text has, one that begins no character, half a character, a surrogate, and what is valid.
 const BYTES: &[u8] = b"a\xff\x80 \xe2\x82 \xed\xa0\x80 \xc3\xa9\0";
