@@ -69,7 +69,7 @@ pub fn trace_is_gone(error: &str) -> String {
 /// The same of a trace, as the summary beside it says; of a chunk or a snapshot, as the session's summary says.
 pub fn lines_of_trace(dir: &Path) -> Vec<String> {
     let summary = |dir: &Path| -> Option<Value> {
-        let value: Value = serde_json::from_slice(&std::fs::read(dir.join(SUMMARY_FILE)).ok()?).ok()?;
+        let value = summary_of(dir)?;
         value["unknown"].is_array().then_some(value)
     };
     let of_session = || summary(std::path::absolute(dir).ok()?.parent()?);
@@ -84,14 +84,17 @@ pub fn lines_of_trace(dir: &Path) -> Vec<String> {
 
 /// Whether the trace, or the chunk, is one that a collector writes, or wrote until it was killed.
 pub fn is_unfinished(dir: &Path) -> bool {
-    let summary = |dir: &Path| serde_json::from_slice::<Value>(&std::fs::read(dir.join(SUMMARY_FILE)).ok()?).ok();
     let of_session = || {
         let dir = std::path::absolute(dir).ok()?;
         let is_chunk = dir.file_name().is_some_and(|name| is_chunk_dir(&name.to_string_lossy()));
-        if is_chunk { summary(dir.parent()?) } else { None }
+        if is_chunk { summary_of(dir.parent()?) } else { None }
     };
     // A chunk has its summary when it is whole.
-    summary(dir).or_else(of_session).is_some_and(|summary| !has_ended(&summary))
+    summary_of(dir).or_else(of_session).is_some_and(|summary| !has_ended(&summary))
+}
+
+fn summary_of(dir: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(dir.join(SUMMARY_FILE)).ok()?).ok()
 }
 
 const NOT_ENDED: &str = "how much was lost is UNKNOWN: this recording has not ended: its collector runs, or was killed; kymo recover \
