@@ -224,8 +224,8 @@ fn a_program_that_is_not_instrumented() {
         &recorded.outcome.stderr,
         &["nothing was recorded", "not instrumented", "#include <kymo/tracepoint.h>", "--with malloc"],
     );
-    let script = lab.write("script.sh", "#!/bin/sh\nexit 0\n");
-    Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+    let script = lab.path("script.sh");
+    kymo_testing::copy_program(&lab.write("text.sh", "#!/bin/sh\nexit 0\n"), &script);
     let recorded = lab.record("script").run(&[script.to_str().unwrap()]).expect(0);
     says(&recorded.outcome.stderr, &["is not an ELF file"]);
     // Instrumented, but with another runtime directory.

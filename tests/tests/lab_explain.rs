@@ -195,8 +195,14 @@ fn a_locks_owner_is_named_and_who_kept_it_from_running() {
     let record = record(&std::fs::read_to_string(&file).expect("a result"));
     let samples = explained(&record);
     assert_eq!(samples.len(), 10);
-    // All were injected.
-    assert!(samples.iter().all(|worst| worst["budget"]["signature"] == "lock_owner pi-low"), "{record:#}");
+    // All were injected. The machine may hold one up for longer than the lock's owner did; the owner is told then, too.
+    let signatures: Vec<_> = samples.iter().map(|worst| &worst["budget"]["signature"]).collect();
+    let by_owner = signatures.iter().filter(|signature| **signature == "lock_owner pi-low").count();
+    assert!(by_owner > 5, "{signatures:?}");
+    for worst in &samples {
+        let mut parts = worst["budget"]["parts"].as_array().expect("parts").iter();
+        assert!(parts.any(|part| part["cause"] == "lock_owner" && part["name"] == "pi-low"), "{worst:#}");
+    }
     lab.kymo(&["report", file.to_str().expect("UTF-8"), "--html", html.to_str().expect("UTF-8")]).expect(0);
     contains(&std::fs::read_to_string(html).expect("a page"), "lock_owner pi-low");
 }

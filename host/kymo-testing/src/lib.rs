@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests of all crates share: numbers that a seed repeats, mutations of good input, skips that are seen, and
-//! a check of results against their schema, a reader of protobuf messages.
+//! a check of results against their schema, a reader of protobuf messages, programs that can be run at once.
 //! For tests only.
 
 pub mod protobuf;
 pub mod schema;
 
 use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static SKIPS: AtomicUsize = AtomicUsize::new(0);
@@ -27,6 +29,17 @@ pub fn skip_this(reason: &str) {
 /// Says something on a line of its own, past the capture of the test runner.
 pub fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "\n{text}");
+}
+
+/// Makes a copy of a file, at `path`, that anybody may run. A child process writes it: what this process has open for
+/// writing is open in a child that another thread forks, too, until that executes its program, and nobody can run the
+/// file meanwhile (`ETXTBSY`).
+///
+/// # Panics
+/// It cannot be copied.
+pub fn copy_program(from: &Path, path: &Path) {
+    let status = Command::new("install").args(["-m", "755", "--"]).args([from, path]).status().expect("coreutils");
+    assert!(status.success(), "install {} {}: {status}", from.display(), path.display());
 }
 
 /// A number from the environment: `KYMO_SEED`, `KYMO_ROUNDS`.

@@ -4,7 +4,6 @@
 mod support;
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 use kymo_testing::skip_this;
@@ -217,10 +216,8 @@ fn without_rights_the_message_says_what_to_do() {
     // The program is copied to where nobody can run it from.
     let folder = tempfile::Builder::new().prefix("kymo").tempdir_in("/tmp").unwrap();
     let program = folder.path().join("test");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    for path in [folder.path(), Path::new(&program)] {
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    }
+    kymo_testing::copy_program(&std::env::current_exe().unwrap(), &program);
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let output = std::process::Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&program)

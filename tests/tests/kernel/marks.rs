@@ -91,7 +91,7 @@ fn among_the_records_of_a_kernel() {
 fn a_sender_with_a_newline_in_its_name() {
     let lab = Lab::new("mark_newline");
     let shell = lab.path("new\nline");
-    std::fs::copy("/bin/sh", &shell).unwrap();
+    kymo_testing::copy_program("/bin/sh".as_ref(), &shell);
     let session = lab.record("trace").attach();
     let script = format!("{} mark -q 'the text'; exit 0", kymo_tests::paths::kymo().display());
     lab.run(&shell, &["-c", &script]).expect(0);

@@ -198,16 +198,17 @@ fn next(output: &mut BufReader<ChildStdout>) -> Option<(u64, Answered)> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
+
+    use kymo_testing::copy_program;
 
     use super::*;
 
     /// A program that behaves as the script says.
     fn child(dir: &Path, script: &str) -> PathBuf {
-        let path = dir.join("child");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let (text, path) = (dir.join("text"), dir.join("child"));
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        copy_program(&text, &path);
         path
     }
 
