@@ -98,11 +98,11 @@ impl Kernel {
                     .to_owned(),
             );
         }
-        if !is_seen && is_guest {
-            cannot_see.push(
-                "interrupts off and steal apart: in a guest a CPU that its host does not run looks like one with interrupts off, so either may be called by the other's name"
-                    .to_owned(),
-            );
+        if is_guest {
+            let looks = if is_seen { "" } else { "one with interrupts off, or like " };
+            cannot_see.push(format!(
+                "steal as such: in a guest a CPU that its host does not run looks like {looks}an interrupt's handler that takes long, so either may be called by the other's name"
+            ));
         }
         cannot_see.push(
             "firmware, hypervisor and NMIs: a CPU that stands still without a record; of all CPUs at once it is called firmware".to_owned(),
