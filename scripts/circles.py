@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Circles of files that import each other, in the crates of host/ and in the C of emit/: a group of files of which each reaches each
-other one by what it names: `use` and paths of Rust; what a C file includes, and what it uses that another C file defines
-(c_uses.py).
+"""Circles of files that import each other, in the crates of host/, in the page of view/, and in the C of emit/: a group of files
+of which each reaches each other one by what it names: `use` and paths of Rust; imports of TypeScript; what a C file includes, and
+what it uses that another C file defines (c_uses.py).
 Usage: circles.py [--most N] [--largest N] [-v]. Ends with 1 where there are more or larger ones than allowed."""
 
 import argparse
@@ -32,6 +32,20 @@ LAYERS = {
         ("kernel", "kernel"),
         ("drain", "drain running"),
         ("session", "session snapshot triggers report recover remote"),
+    ],
+    "view": [
+        ("common", "common"),
+        # From questions over columns to pieces of a picture, without a canvas or an element of the page.
+        ("query", "query"),
+        ("layout", "layout"),
+        # What all parts of the page share.
+        ("app", "app"),
+        ("draw", "draw"),
+        ("timeline", "timeline"),
+        ("tabs", "tabs"),
+        ("several", "several lake"),
+        # The two pages.
+        ("pages", "main lake_page"),
     ],
 }
 
@@ -130,6 +144,20 @@ class Crate:
         return graph
 
 
+def page_edges(source):
+    """Files of the page by their path without `.ts`, and what they import."""
+    graph = {}
+    for folder, _, names in os.walk(source):
+        for name in sorted(name[:-3] for name in names if name.endswith(".ts")):
+            with open(os.path.join(folder, f"{name}.ts"), encoding="utf-8") as file:
+                targets = re.findall(r"from '(\.[^']+)\.js'", file.read())
+            paths = [os.path.relpath(os.path.join(folder, target), source) for target in [name, *targets]]
+            own, *others = [tuple(path.split(os.sep)) for path in paths]
+            graph[own] = set(others)
+    # Whether an imported file is there at all, the compiler checks.
+    return {own: targets & graph.keys() for own, targets in graph.items()}
+
+
 def out_of_order(name, graph):
     """Imports of what comes later in the layers of a crate, and files that are in none."""
     layers = LAYERS.get(name, [])
@@ -147,7 +175,8 @@ def out_of_order(name, graph):
             if own is not None and other is not None and other > own:
                 wrong.append(f"{name}: {'::'.join(module)} ({layers[own][0]}) imports {'::'.join(target)} ({layers[other][0]})")
     # A name that is no file any more holds nothing.
-    wrong += [f"{name}: the layers name {'::'.join(module)}, which is no file" for module in place if module not in graph]
+    known = {module[:length] for module in graph for length in range(len(module) + 1)}
+    wrong += [f"{name}: the layers name {'::'.join(module)}, which is no file" for module in place if module not in known]
     return sorted(wrong)
 
 
@@ -191,6 +220,9 @@ def main():
             graph = Crate(source).edges()
             found += [(name, ["::".join(module) or "lib" for module in group]) for group in circles(graph)]
             wrong += out_of_order(name, graph)
+    graph = page_edges(f"{REPOSITORY}/view/src")
+    found += [("view", ["/".join(module) for module in group]) for group in circles(graph)]
+    wrong += out_of_order("view", graph)
     for name in ("emit/src", "emit/posix", "emit/platform/linux", "emit/platform/freestanding"):
         found += [(name, group) for group in circles(c_uses.edges([f"{REPOSITORY}/{name}"], f"{REPOSITORY}/emit"))]
     found.sort(key=lambda circle: -len(circle[1]))

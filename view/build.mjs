@@ -8,7 +8,7 @@ await mkdir('dist', { recursive: true });
 await build({
   entryPoints: [
     { in: 'src/main.ts', out: 'app' },
-    { in: 'src/lake.ts', out: 'lake' },
+    { in: 'src/lake_page.ts', out: 'lake' },
   ],
   outdir: 'dist',
   bundle: true,

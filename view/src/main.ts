@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Puts the page together.
 
-import { Beside } from './beside.js';
-import { App } from './app.js';
-import { Arrows } from './arrows.js';
-import { Bookmarks } from './bookmarks.js';
-import { Complete } from './complete.js';
-import { Copy } from './copy.js';
-import { Critical } from './critical.js';
-import { byId, clean, el, link } from './dom.js';
-import { Details } from './details.js';
-import { Explain } from './explain.js';
-import { Flame } from './flame.js';
-import { Hosts, hostOf, wholeOf } from './hosts.js';
-import { Keys } from './keys.js';
-import { Laboratory } from './laboratory.js';
-import { legend } from './legend.js';
-import { Live } from './live.js';
-import { Overview } from './overview.js';
-import { Latencies } from './latencies.js';
-import { ALONE, OtherApp, clientOf, findOthers } from './others.js';
-import { Worst } from './panels.js';
-import { Records } from './records.js';
-import { SavedClient, savedPage } from './saved.js';
-import { Start } from './start.js';
-import { Statistics } from './statistics.js';
-import { Timeline } from './timeline.js';
-import { chooseTheme, switchTheme } from './theme.js';
-import { TIME_FORMATS, duration, grouped } from './time.js';
-import { Values } from './values.js';
-import { TABS, type Tab, type View, fromFragment, fromWall } from './view.js';
+import { App } from './app/app.js';
+import { Complete } from './app/complete.js';
+import { Keys } from './app/keys.js';
+import { Live } from './app/live.js';
+import { ALONE, OtherApp, clientOf, findOthers } from './app/others.js';
+import { SavedClient, savedPage } from './app/saved.js';
+import { TABS, type Tab, type View, fromFragment, fromWall } from './app/view.js';
+import { byId, clean, el, link } from './common/dom.js';
+import { chooseTheme, switchTheme } from './common/theme.js';
+import { TIME_FORMATS, duration, grouped } from './common/time.js';
+import { Copy } from './draw/copy.js';
+import { Beside } from './several/beside.js';
+import { Hosts, hostOf, wholeOf } from './several/hosts.js';
+import { Critical } from './tabs/critical.js';
+import { Details } from './tabs/details.js';
+import { Explain } from './tabs/explain.js';
+import { Flame } from './tabs/flame.js';
+import { Laboratory } from './tabs/laboratory.js';
+import { Latencies } from './tabs/latencies.js';
+import { Worst } from './tabs/panels.js';
+import { Records } from './tabs/records.js';
+import { Start } from './tabs/start.js';
+import { Statistics } from './tabs/statistics.js';
+import { Arrows } from './timeline/arrows.js';
+import { Bookmarks } from './timeline/bookmarks.js';
+import { legend } from './timeline/legend.js';
+import { Overview } from './timeline/overview.js';
+import { Timeline } from './timeline/timeline.js';
+import { Values } from './timeline/values.js';
 
 const TAB_NAMES: Record<Tab, string> = { records: 'Records', latencies: 'Latencies', worst: 'Worst', statistics: 'Statistics', critical: 'Critical path', values: 'Values', flame: 'Flame graph' };
 

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { tiedWindow } from '../src/beside.js';
-import { decode } from '../src/columns.js';
-import { type Distribution, difference, distributionOf, range, shares, tail } from '../src/distribution.js';
+import { type Distribution, difference, distributionOf, range, shares, tail } from '../src/layout/distribution.js';
+import { decode } from '../src/query/columns.js';
+import { tiedWindow } from '../src/several/beside.js';
 import { frame } from './frame.js';
 
 const NONE = { p50_ns: null, p90_ns: null, p99_ns: null, p999_ns: null, p9999_ns: null, max_ns: null };

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type CellRange, type Cells, type Raster, type Stack, type Words, Rasteriser, boxesOf, cut, rowsBy } from '../src/cells.js';
+import { type CellRange, type Cells, type Raster, type Stack, type Words, Rasteriser, boxesOf, cut, rowsBy } from '../src/layout/cells.js';
 
 const COLOURS = { run: 1, pre: 2, lock: 3, sys: 4, irq: 5, h0: 10, h1: 11, h2: 12 } as unknown as Words;
 

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type Stretch, changeIn, findChange } from '../src/changes.js';
-import { type Answer, decode } from '../src/columns.js';
-import { KEYS } from '../src/keys.js';
+import { KEYS } from '../src/app/keys.js';
+import { type Stretch, changeIn, findChange } from '../src/query/changes.js';
+import { type Answer, decode } from '../src/query/columns.js';
 import { frame } from './frame.js';
 
 /** What a server answers to `states` of a thread that does something else at each of `changes`. */

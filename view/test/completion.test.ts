@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { decode } from '../src/columns.js';
-import { type Names, completion, matches, namesOf } from '../src/completion.js';
+import { decode } from '../src/query/columns.js';
+import { type Names, completion, matches, namesOf } from '../src/query/completion.js';
 import { frame } from './frame.js';
 
 const texts = ['sched_switch', 'motor:step', 'motor:hello world', 'prev_comm', 'text', 'next_tid', 'integer', 'position', 'float', 'a b', '$cpu', '$event', '$tid', 'perf_misses'];

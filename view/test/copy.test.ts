@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { newMark, toKept, toMarks } from '../src/bookmarks.js';
-import { type Shown, csv, field, fileName, svg, timelineCsv } from '../src/copy.js';
-import type { Palette } from '../src/palette.js';
+import type { Palette } from '../src/common/palette.js';
+import { type Shown, csv, field, fileName, svg, timelineCsv } from '../src/draw/copy.js';
+import { newMark, toKept, toMarks } from '../src/timeline/bookmarks.js';
 
 const BASE = 1_700_000_000_123_456_789n;
 

@@ -4,12 +4,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { Client } from '../src/api.js';
-import { App } from '../src/app.js';
-import { decode } from '../src/columns.js';
-import { Turns } from '../src/dom.js';
-import { type Steps, finished, inParts } from '../src/steps.js';
-import { moved } from '../src/view.js';
+import { App } from '../src/app/app.js';
+import { moved } from '../src/app/view.js';
+import { Turns } from '../src/common/dom.js';
+import { type Steps, finished, inParts } from '../src/common/steps.js';
+import type { Client } from '../src/query/api.js';
+import { decode } from '../src/query/columns.js';
 import { frame } from './frame.js';
 
 /** Work of five steps, a millisecond each. */

@@ -4,11 +4,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { hostOf, movedBy, wholeOf } from '../src/hosts.js';
-import { Axis } from '../src/axis.js';
-import { othersOf } from '../src/others.js';
-import { Times } from '../src/time.js';
-import { whole } from '../src/view.js';
+import { othersOf } from '../src/app/others.js';
+import { whole } from '../src/app/view.js';
+import { Times } from '../src/common/time.js';
+import { hostOf, movedBy, wholeOf } from '../src/several/hosts.js';
+import { Axis } from '../src/timeline/axis.js';
 
 const answer = (base: string, from: number, to: number): Parameters<typeof wholeOf>[0] => ({ head: { base, from, to } }) as Parameters<typeof wholeOf>[0];
 

@@ -5,8 +5,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { STACKED, STATES } from '../src/layout.js';
-import { LEGEND } from '../src/legend.js';
+import { STACKED, STATES } from '../src/layout/layout.js';
+import { LEGEND } from '../src/timeline/legend.js';
 
 const marks = LEGEND.map(({ mark }) => mark);
 
@@ -20,7 +20,7 @@ test('shares of a pixel are drawn of every state but those that leave it empty',
 });
 
 test('every fill and every look that the layout gives has a mark', () => {
-  const body = ['layout', 'cpus', 'threads', 'groups', 'spans'].map((name) => readFileSync(`src/${name}.ts`, 'utf8').replace(/STATE_LOOKS[^;]*;/, '')).join('\n');
+  const body = ['layout', 'cpus', 'threads', 'groups', 'spans'].map((name) => readFileSync(`src/layout/${name}.ts`, 'utf8').replace(/STATE_LOOKS[^;]*;/, '')).join('\n');
   const fills = [...body.matchAll(/'(irq|soft|sys|bar)'/g)].map(([, fill]) => fill);
   const looks = [...body.matchAll(/look: '(\w+)'/g)].map(([, look]) => (look === 'dots' ? 'unknown' : look));
   assert.ok(fills.length > 3 && looks.length > 3);

@@ -4,12 +4,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { App } from '../src/app.js';
-import { Client } from '../src/api.js';
-import { decode } from '../src/columns.js';
-import { later } from '../src/dom.js';
-import { type News, behindText, edgeOf, lostText, newsOf, filling, FOLLOWED } from '../src/live.js';
-import { MIN_LENGTH, whole } from '../src/view.js';
+import { App } from '../src/app/app.js';
+import { type News, behindText, edgeOf, lostText, newsOf, filling, FOLLOWED } from '../src/app/live.js';
+import { MIN_LENGTH, whole } from '../src/app/view.js';
+import { later } from '../src/common/dom.js';
+import { Client } from '../src/query/api.js';
+import { decode } from '../src/query/columns.js';
 import { frame } from './frame.js';
 
 const NEWS: News = { number: 3, state: 'live', base: '1700000000000000000', to: 5000, records: 7, lost: null, problem: null, behind_ns: 300_000_000 };

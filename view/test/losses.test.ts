@@ -4,12 +4,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type Answer, decode } from '../src/columns.js';
-import { type Row, pieceAt } from '../src/layout.js';
-import { cpuRows } from '../src/cpus.js';
-import { spanRows } from '../src/spans.js';
-import { threadRows } from '../src/threads.js';
-import { Losses, within } from '../src/losses.js';
+import { cpuRows } from '../src/layout/cpus.js';
+import { type Row, pieceAt } from '../src/layout/layout.js';
+import { Losses, within } from '../src/layout/losses.js';
+import { spanRows } from '../src/layout/spans.js';
+import { threadRows } from '../src/layout/threads.js';
+import { type Answer, decode } from '../src/query/columns.js';
 import { type Columns, frame } from './frame.js';
 
 /** Of CPU 1 twice, overlapping; of a CPU that is not known; of a program. The window is 1000 ns, and has 100 pixels. */

@@ -4,18 +4,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { address } from '../src/api.js';
-import { type Box, boxesOf } from '../src/cells.js';
-import { decode } from '../src/columns.js';
-import { cpuRows } from '../src/cpus.js';
-import { Pending } from '../src/dom.js';
-import { type Row, pieceAt, rangeOf } from '../src/layout.js';
-import { hasKey } from '../src/flame.js';
-import { identity } from '../src/palette.js';
-import { spanName, spanRows } from '../src/spans.js';
-import { threadRows } from '../src/threads.js';
-import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/time.js';
-import { History, around, fromFragment, looking, moved, pinched, toFragment, whole, zoomed } from '../src/view.js';
+import { History, around, fromFragment, looking, moved, pinched, toFragment, whole, zoomed } from '../src/app/view.js';
+import { Pending } from '../src/common/dom.js';
+import { identity } from '../src/common/palette.js';
+import { Times, duration, grouped, niceStep, seconds, ticks } from '../src/common/time.js';
+import { type Box, boxesOf } from '../src/layout/cells.js';
+import { cpuRows } from '../src/layout/cpus.js';
+import { hasKey } from '../src/layout/flame.js';
+import { type Row, pieceAt, rangeOf } from '../src/layout/layout.js';
+import { spanName, spanRows } from '../src/layout/spans.js';
+import { threadRows } from '../src/layout/threads.js';
+import { address } from '../src/query/api.js';
+import { decode } from '../src/query/columns.js';
 import { frame } from './frame.js';
 
 test('a frame gives back what was put in, and null where there is nothing', () => {

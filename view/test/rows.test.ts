@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type Wake, arrowAt, arrowLines, howMany, wakes } from '../src/arrows.js';
-import { decode } from '../src/columns.js';
-import { cpuRows } from '../src/cpus.js';
-import { type Member, foldedOf, groupRow, groupsOf, toggled } from '../src/groups.js';
+import { cpuRows } from '../src/layout/cpus.js';
+import { type Member, foldedOf, groupRow, groupsOf, toggled } from '../src/layout/groups.js';
+import { decode } from '../src/query/columns.js';
+import { type Wake, arrowAt, arrowLines, howMany, wakes } from '../src/timeline/arrows.js';
 import { type Columns, frame } from './frame.js';
 
 const NO_LOSSES: Columns = { from: ['i64', []], to: ['i64', []], cpu: ['u32', []], records: ['u64', []], packets: ['u64', []], process: ['u32', []], count: ['u32', []] };

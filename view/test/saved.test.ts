@@ -5,11 +5,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-import { Refused } from '../src/api.js';
-import { type Answer, decode } from '../src/columns.js';
-import { type Entry, SavedClient, SavedPage, finest, ofThreads, recordsFrom, threadOrder } from '../src/saved.js';
-import { eachShare, shareColumns, sharesOf } from '../src/shares.js';
-import { finished } from '../src/steps.js';
+import { type Entry, SavedClient, SavedPage, finest, ofThreads, recordsFrom, threadOrder } from '../src/app/saved.js';
+import { finished } from '../src/common/steps.js';
+import { Refused } from '../src/query/api.js';
+import { type Answer, decode } from '../src/query/columns.js';
+import { eachShare, shareColumns, sharesOf } from '../src/query/shares.js';
 import { frame } from './frame.js';
 
 const pack = (buffer: ArrayBuffer): string => gzipSync(Buffer.from(buffer)).toString('base64');

@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { decode } from '../src/columns.js';
-import { logScale } from '../src/latencies.js';
-import { allSeries, choice, chosenBy, lengthsOf, lengthsText, typed } from '../src/series.js';
-import { whole } from '../src/view.js';
+import { allSeries, choice, chosenBy, lengthsOf, lengthsText, typed } from '../src/app/series.js';
+import { whole } from '../src/app/view.js';
+import { decode } from '../src/query/columns.js';
+import { logScale } from '../src/tabs/latencies.js';
 import { frame } from './frame.js';
 
 test('the key of a series chooses that series, whatever it is kept apart by', () => {

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { type Answer, decode } from '../src/columns.js';
-import { columnsOf, type Group, groupOf, percent, statRows, timesOf, totals } from '../src/statistics.js';
-import { fromFragment, toFragment, whole } from '../src/view.js';
+import { fromFragment, toFragment, whole } from '../src/app/view.js';
+import { type Answer, decode } from '../src/query/columns.js';
+import { columnsOf, type Group, groupOf, percent, statRows, timesOf, totals } from '../src/tabs/statistics.js';
 import { type Columns, frame } from './frame.js';
 
 const HUGE = 2n ** 63n;

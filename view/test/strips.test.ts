@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { boxesOf } from '../src/cells.js';
-import { type Piece, type Row, cellPiece, rangeOf } from '../src/layout.js';
-import { type Picture, extended, renewalLength, stripLength, stripPixels } from '../src/strips.js';
+import { boxesOf } from '../src/layout/cells.js';
+import { type Piece, type Row, cellPiece, rangeOf } from '../src/layout/layout.js';
+import { type Picture, extended, renewalLength, stripLength, stripPixels } from '../src/layout/strips.js';
 
 /** A row of pieces: from, to in pixels, and what it was since when, ns after the picture's begin. */
 function row(key: string, ...pieces: [x0: number, x1: number, since: number][]): Row {

@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { Painter } from '../src/draw.js';
-import type { Row } from '../src/layout.js';
-import { type TileFrame, type TileLine, type TileWindow, Tiles, needOf, ordered, shift } from '../src/tiles.js';
+import type { Painter } from '../src/draw/draw.js';
+import { type TileFrame, type TileLine, type TileWindow, Tiles, needOf, ordered, shift } from '../src/draw/tiles.js';
+import type { Row } from '../src/layout/layout.js';
 
 const window = (from: number, to: number, width = 100): TileWindow => ({ from: BigInt(from), to: BigInt(to), width });
 const row = (key: string, height = 34): Row => ({ key, title: key, detail: '', tid: null, height, pieces: [], late: [] });

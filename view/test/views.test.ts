@@ -4,16 +4,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { decode } from '../src/columns.js';
-import { stretchOf } from '../src/critical.js';
-import { causeClass, piecesOf, subject } from '../src/explain.js';
-import { flameBoxes } from '../src/flame.js';
-import { curves, density, logScale, tail } from '../src/histograms.js';
-import { drawnOf } from '../src/laboratory.js';
-import { pathPicture, steps } from '../src/path.js';
-import { columnsOf, sameRecord, toggled } from '../src/records.js';
-import { band, binTime, fieldsOf, numericFields, shown } from '../src/values.js';
-import { fromFragment, marked, sampleOf, toFragment, whole } from '../src/view.js';
+import { fromFragment, marked, sampleOf, toFragment, whole } from '../src/app/view.js';
+import { flameBoxes } from '../src/layout/flame.js';
+import { curves, density, logScale, tail } from '../src/layout/histograms.js';
+import { pathPicture, steps } from '../src/layout/path.js';
+import { decode } from '../src/query/columns.js';
+import { stretchOf } from '../src/tabs/critical.js';
+import { causeClass, piecesOf, subject } from '../src/tabs/explain.js';
+import { drawnOf } from '../src/tabs/laboratory.js';
+import { columnsOf, sameRecord, toggled } from '../src/tabs/records.js';
+import { band, binTime, fieldsOf, numericFields, shown } from '../src/timeline/values.js';
 import { frame } from './frame.js';
 
 const all = whole(1_000_000n);
