@@ -2,6 +2,10 @@
 //! Building an index: streams of programs each for itself, on several threads; those of a kernel merged by time, with
 //! the state.
 
+pub(crate) mod stop;
+pub(crate) mod worker;
+pub(crate) mod write;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
@@ -11,26 +15,26 @@ use kymo_analyze::shown::Calls;
 use kymo_ctf::read::{Glance, Item, Passed, Range, Reader, Scanned, Scans, Start, Trace};
 use kymo_feed::{Classes, DEVICES, LossAt, Walker, device_of, recorders};
 
-use crate::account::{Account, StreamCounts, put_entries};
-use crate::buckets::Buckets;
+use crate::counts::account::{Account, StreamCounts, put_entries};
+use crate::counts::buckets::Buckets;
+use crate::counts::fine::FineCounts;
 use crate::error::Error;
-use crate::field_head::LOSSES_MAX;
-use crate::field_taker::{FieldTaker, OrderedLoss, StreamValues};
+use crate::fields::head::LOSSES_MAX;
+use crate::fields::taker::{FieldTaker, OrderedLoss, StreamValues};
+use crate::file::head::{StatesHead, StreamsHead};
+use crate::file::identity::clocks;
 use crate::file::{Piece, Writer};
-use crate::fine::FineCounts;
-use crate::head::{StatesHead, StreamsHead};
-use crate::identity::clocks;
 
+use crate::build::stop::Stop;
 use crate::pyramid::{Summed, Summing};
-use crate::span_head::SpanSink;
-use crate::span_maker::SpanMaker;
-use crate::span_pairs::SpanPairs;
-use crate::span_parts::MadeSpans;
+use crate::spans::head::SpanSink;
+use crate::spans::maker::SpanMaker;
+use crate::spans::pairs::SpanPairs;
+use crate::spans::parts::MadeSpans;
 use crate::states::{Keeper, Spacing};
-use crate::statistics_maker::StatisticsMaker;
-use crate::stop::Stop;
-use crate::written::{StreamCounter, WrittenTaker};
-use crate::written_bytes::put_streams;
+use crate::statistics::maker::StatisticsMaker;
+use crate::statistics::written::{StreamCounter, WrittenTaker};
+use crate::statistics::written_bytes::put_streams;
 
 /// Levels of summaries end with so few columns.
 const COLUMNS_MIN: usize = 64;

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values of numeric fields over time, as an index has them [spec/index.md 4.1].
 
+pub(crate) mod bytes;
+pub(crate) mod columns;
+pub(crate) mod head;
+pub(crate) mod sums;
+pub(crate) mod taker;
+
 use kymo_feed::LossAt;
 
-use crate::field_bytes::{take_field, take_losses};
+use crate::fields::bytes::{take_field, take_losses};
+use crate::fields::sums::ValueSums;
 use crate::file::Piece;
 use crate::open::TraceIndex;
-use crate::value_sums::ValueSums;
 
 /// Where the values of a field are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of an index: pieces of bytes with checksums, found through a head that is written last [spec/index.md 3].
 
+pub(crate) mod bits;
+pub(crate) mod checksum;
+pub(crate) mod head;
+pub(crate) mod identity;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
 
 use kymo_analyze::compact::{Put, Take};
 
-use crate::checksum::checksum;
+use crate::file::checksum::checksum;
 
 /// First bytes of the file.
 const MAGIC: [u8; 8] = *b"kymo-idx";

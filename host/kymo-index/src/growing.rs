@@ -10,8 +10,8 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_ctf::read::{Item, PacketPlace, Range, Reader, Start, Trace};
 use kymo_feed::{Classes, Missing, Walker, clamp};
 
-use crate::buckets::Buckets;
-use crate::identity::clocks;
+use crate::counts::buckets::Buckets;
+use crate::file::identity::clocks;
 
 /// Records between two checkpoints at least: what a look at the edge reads twice at most.
 const RECORDS_MIN: u64 = 1 << 15;

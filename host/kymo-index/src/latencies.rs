@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which latencies of parts a window is made of [spec/index.md 5.3].
 
-use crate::latency_head::LatencyPlace;
-use crate::latency_maker::LATENCY_FAN_OUT;
-use crate::latency_part::LatencyPart;
+pub(crate) mod bytes;
+pub(crate) mod head;
+pub(crate) mod maker;
+pub(crate) mod measuring;
+pub(crate) mod part;
+pub(crate) mod samples;
+pub(crate) mod samples_taken;
+pub(crate) mod who;
+
+use crate::latencies::head::LatencyPlace;
+use crate::latencies::maker::LATENCY_FAN_OUT;
+use crate::latencies::part::LatencyPart;
 use crate::pictures::Gallery;
+use crate::pyramid::units::{UnitContent, UnitLevels, UnitPart};
 use crate::pyramid::{DamagedSums, Pyramid};
-use crate::units::{UnitContent, UnitLevels, UnitPart};
 
 /// Latencies of a part, by where it is among all.
 pub type LatencyStretch = UnitPart<LatencyPlace>;

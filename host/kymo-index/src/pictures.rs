@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which pictures of parts a window is made of [spec/index.md 5.2].
 
+pub(crate) mod head;
+pub(crate) mod painter;
+pub(crate) mod part;
+pub(crate) mod put;
+pub(crate) mod row;
+pub(crate) mod take;
+#[cfg(test)]
+mod tests;
+pub(crate) mod words;
+
 use kymo_analyze::shown::Calls;
 
-use crate::painter::PICTURE_FAN_OUT;
-use crate::picture::CpuPicture;
-use crate::picture_head::PicturePlace;
-use crate::picture_take::{TakeThreads, show_threads, take_cpus, take_threads};
+use crate::pictures::head::PicturePlace;
+use crate::pictures::painter::PICTURE_FAN_OUT;
+use crate::pictures::part::CpuPicture;
+use crate::pictures::take::{TakeThreads, show_threads, take_cpus, take_threads};
 use crate::pyramid::{Cover, DamagedSums, Pyramid};
 
 /// A stretch of a window. `P`: where what it is made of is.

@@ -2,6 +2,9 @@
 //! Sums over ever longer parts of a trace [spec/index.md 5.1]: a part lies between two checkpoints, and 16 of a level
 //! are one of the next.
 
+pub(crate) mod sums;
+pub(crate) mod units;
+
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,19 +16,19 @@ use kymo_analyze::{
 };
 use kymo_feed::{LossAt, Visit};
 
-use crate::buckets::Buckets;
-use crate::cpu_times::CpuTimes;
+use crate::counts::buckets::Buckets;
+use crate::counts::cpu_times::CpuTimes;
 use crate::file::{Piece, Pieces, Writer};
-use crate::latency_head::LatencyHead;
-use crate::measuring::Measuring;
-use crate::painter::{self, EndedSpans, Painted, Painter};
-use crate::picture_head::{PictureHead, PicturePlace};
-use crate::statistics_head::StatisticsHead;
-use crate::statistics_maker::StatisticsMaker;
-use crate::sums::PartSums;
-use crate::wake_head::WakeHead;
-use crate::wake_maker::MadeWakes;
-use crate::waking::Waking;
+use crate::latencies::head::LatencyHead;
+use crate::latencies::measuring::Measuring;
+use crate::pictures::head::{PictureHead, PicturePlace};
+use crate::pictures::painter::{self, EndedSpans, Painted, Painter};
+use crate::pyramid::sums::PartSums;
+use crate::statistics::head::StatisticsHead;
+use crate::statistics::maker::StatisticsMaker;
+use crate::wakes::head::WakeHead;
+use crate::wakes::maker::MadeWakes;
+use crate::wakes::waking::Waking;
 
 /// Parts of a level that are one of the next.
 const FAN_OUT: usize = 16;

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which parts the spans of a window are made of [spec/index.md 5.5].
 
+pub(crate) mod bytes;
+pub(crate) mod flame;
+pub(crate) mod head;
+pub(crate) mod keeper;
+pub(crate) mod maker;
+pub(crate) mod nesting;
+pub(crate) mod pairs;
+pub(crate) mod part;
+pub(crate) mod parts;
+#[cfg(test)]
+mod tests;
+pub(crate) mod whole;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,19 +21,19 @@ use kymo_analyze::{Of, SampleGroup};
 use kymo_ctf::read::Trace;
 
 use crate::file::{Piece, Pieces};
-use crate::flame_part::FlamePart;
 use crate::latencies::LatencyStretch;
-use crate::latency_head::LatencyPlace;
-use crate::latency_part::LatencyPart;
-use crate::nesting::Nesting;
+use crate::latencies::head::LatencyPlace;
+use crate::latencies::part::LatencyPart;
 use crate::pyramid::DamagedSums;
-use crate::span_bytes::take_waiting;
-use crate::span_head::{SpanPiece, SpansHead};
-use crate::span_pairs::SpanPairs;
-use crate::span_part::SpanPart;
-use crate::span_parts::{OpenSpan, SPAN_FAN_OUT};
-use crate::span_whole::{WholePieces, WholeSpans, take_open};
-use crate::units::{UnitContent, UnitLevels, UnitPart};
+use crate::pyramid::units::{UnitContent, UnitLevels, UnitPart};
+use crate::spans::bytes::take_waiting;
+use crate::spans::flame::FlamePart;
+use crate::spans::head::{SpanPiece, SpansHead};
+use crate::spans::nesting::Nesting;
+use crate::spans::pairs::SpanPairs;
+use crate::spans::part::SpanPart;
+use crate::spans::parts::{OpenSpan, SPAN_FAN_OUT};
+use crate::spans::whole::{WholePieces, WholeSpans, take_open};
 
 /// A part of a window.
 #[derive(Clone, Copy, Debug)]

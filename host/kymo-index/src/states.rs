@@ -9,8 +9,8 @@ use kymo_analyze::compact::{Put, Take};
 use kymo_ctf::read::{Inside, PacketMark, PacketPlace, Reader, Start, Trace};
 use kymo_feed::{Classes, Walker};
 
-use crate::account::{put_mark, take_mark};
-use crate::buckets::Buckets;
+use crate::counts::account::{put_mark, take_mark};
+use crate::counts::buckets::Buckets;
 use crate::file::{Piece, Pieces, Writer};
 use crate::pyramid::Pyramid;
 use crate::spans::IndexedSpans;

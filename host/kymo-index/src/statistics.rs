@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which records and times by who wrote and who ran a window is made of [spec/index.md 5.6].
 
+pub(crate) mod bytes;
+pub(crate) mod head;
+pub(crate) mod maker;
+pub(crate) mod names;
+pub(crate) mod part;
+#[cfg(test)]
+mod tests;
+pub(crate) mod written;
+pub(crate) mod written_bytes;
+
 use kymo_analyze::compact::Take;
 
 use crate::file::Piece;
 use crate::pictures::Gallery;
+use crate::pyramid::units::{UnitLevels, UnitPart};
 use crate::pyramid::{DamagedSums, Pyramid};
-use crate::statistics_maker::STATISTICS_FAN_OUT;
-use crate::statistics_names::WriterNames;
-use crate::statistics_part::StatisticsPart;
-use crate::units::{UnitLevels, UnitPart};
-use crate::written_bytes::{StreamWriters, take_streams};
+use crate::statistics::maker::STATISTICS_FAN_OUT;
+use crate::statistics::names::WriterNames;
+use crate::statistics::part::StatisticsPart;
+use crate::statistics::written_bytes::{StreamWriters, take_streams};
 
 /// Records and times of a part, by where it is among all.
 pub type StatisticsStretch = UnitPart<Piece>;

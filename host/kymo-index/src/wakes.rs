@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which wake-ups of parts a window is made of [spec/index.md 5.4].
 
+pub(crate) mod bytes;
+pub(crate) mod head;
+pub(crate) mod maker;
+pub(crate) mod part;
+pub(crate) mod waking;
+
 use crate::file::Piece;
 use crate::pictures::Gallery;
+use crate::pyramid::units::{UnitContent, UnitLevels, UnitPart};
 use crate::pyramid::{DamagedSums, Pyramid};
-use crate::units::{UnitContent, UnitLevels, UnitPart};
-use crate::wake_maker::WAKE_FAN_OUT;
-use crate::wake_part::WakePart;
+use crate::wakes::maker::WAKE_FAN_OUT;
+use crate::wakes::part::WakePart;
 
 /// Wake-ups of a part, by where it is among all.
 pub type WakeStretch = UnitPart<Piece>;
