@@ -1,51 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions [spec/view.md 4], each in its file, and what they share.
 
-mod arrow_index;
-mod arrow_pass;
 mod arrows;
 mod begun;
 mod cpus;
 mod critical;
 mod deeper;
-mod density;
 mod explain;
 mod flame;
-mod flame_frames;
-mod flame_index;
 mod framed;
-mod keep_spans;
 mod latencies;
-mod latency_cut;
-mod latency_index;
-mod latency_pass;
-mod latency_tables;
-mod only;
 mod overview;
 mod places;
 mod records;
 mod results;
 mod schema;
-mod slice;
-mod slice_drawn;
-mod slice_index;
-mod slice_open;
-mod slice_parts;
-mod slice_read;
-mod slice_rows;
 mod slices;
-mod span_latencies;
 mod states;
 mod statistics;
 mod summary;
-mod thread_row;
 mod threads;
 mod told;
-mod value_index;
 mod values;
 mod worst;
 
-pub use keep_spans::keep_spans;
+pub use slices::keep::keep_spans;
 
 use crate::columns::Answer;
 use crate::error::Error;

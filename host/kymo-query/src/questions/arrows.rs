@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Wake-ups, as arrows from who wakes to where the woken thread runs [spec/view.md 4.8].
 
+pub(super) mod index;
+pub(super) mod pass;
+
 use kymo_index::WakeArrow;
 
-use super::arrow_index::indexed;
-use super::arrow_pass::ArrowPass;
-use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, By};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
+use crate::questions::arrows::index::indexed;
+use crate::questions::arrows::pass::ArrowPass;
+use crate::questions::begun::{begin, doubt_bits};
 use crate::walk::{Stop, Walk};
 
 /// Answers `arrows`.

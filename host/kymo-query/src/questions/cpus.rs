@@ -9,8 +9,6 @@ use kymo_analyze::{
 use kymo_feed::Visit;
 use kymo_index::{CpuPicture, DamagedSums, Long, PartSums, PicturePlace, Pyramid, Shown};
 
-use super::begun::doubt_bits;
-use super::framed;
 use crate::columns::{Answer, Table};
 use crate::doing::Calls;
 use crate::error::Error;
@@ -18,6 +16,8 @@ use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, PixelRow, Pixels, Stretch, levels};
+use crate::questions::begun::doubt_bits;
+use crate::questions::framed;
 use crate::walk::{Gather, Stop, TakePictures};
 
 /// States of CPUs, by number.

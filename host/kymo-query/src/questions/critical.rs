@@ -4,8 +4,6 @@
 use kymo_analyze::PathStep;
 use kymo_analyze::explain::Question;
 
-use super::begun::{begin, doubt_bits};
-use super::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::keep::{Around, Keep, Lead};
@@ -13,6 +11,8 @@ use crate::names::BySymbols;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::path::PathNames;
+use crate::questions::begun::{begin, doubt_bits};
+use crate::questions::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::surroundings::Surroundings;
 use crate::walk::{Stop, Walk};
 

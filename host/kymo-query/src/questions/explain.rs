@@ -6,10 +6,6 @@ use kymo_analyze::explain::{Question, Scene, Story, StoryRow};
 use kymo_analyze::{By, CpuSpan, Event, Head, Key, Latency, Sample, Sink, State, Thread, ThreadSpan, Until, What};
 use kymo_feed::Visit;
 
-use super::begun::{begin, doubt_bits};
-use super::latency_pass::{LatencyRequest, pass};
-use super::only::Only;
-use super::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::keep::{Around, Keep, Lead};
@@ -17,6 +13,10 @@ use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::{begin, doubt_bits};
+use crate::questions::latencies::only::Only;
+use crate::questions::latencies::pass::{LatencyRequest, pass};
+use crate::questions::told::{LEAD, Pieces, SPANS_KEPT, budget_table, note_if_full, tell_read, tid};
 use crate::surroundings::Surroundings;
 use crate::walk::{Gather, Stop, Walk};
 

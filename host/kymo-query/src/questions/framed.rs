@@ -3,12 +3,12 @@
 
 use kymo_index::Pyramid;
 
-use super::begun::{begin, damage_note};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
+use crate::questions::begun::{begin, damage_note};
 use crate::walk::{Stop, TakePictures, Walk, Walked};
 
 /// A window in columns of pixels, on a grid where that is asked for.

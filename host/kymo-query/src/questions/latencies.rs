@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Latencies [spec/view.md 4.10, 4.11]: those of `kymo latency`, over time and as they are distributed.
 
+pub(super) mod cut;
+pub(super) mod density;
+pub(super) mod index;
+pub(super) mod only;
+pub(super) mod pass;
+pub(super) mod spans;
+pub(super) mod tables;
+
 use kymo_analyze::{By, What};
 
-use super::begun::begin;
-use super::latency_index::indexed;
-use super::latency_pass::{LatencyPass, LatencyRequest, pass};
-use super::latency_tables::{density_table, histogram_table, point_table, series_table};
-use super::only::{Only, kind};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::names::NameTable;
@@ -15,6 +18,11 @@ use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
+use crate::questions::begun::begin;
+use crate::questions::latencies::index::indexed;
+use crate::questions::latencies::only::{Only, kind};
+use crate::questions::latencies::pass::{LatencyPass, LatencyRequest, pass};
+use crate::questions::latencies::tables::{density_table, histogram_table, point_table, series_table};
 use crate::walk::{Stop, Walk, Walked};
 
 fn kinds(parameters: &mut Parameters) -> Result<Vec<What>, Error> {

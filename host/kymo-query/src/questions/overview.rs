@@ -8,12 +8,12 @@ use kymo_analyze::{Sink, State};
 use kymo_ctf::read::{Clock, Item, Passed, Reader, Trace};
 use kymo_feed::{LossAt, Missing, Seen, Visit, clamp};
 
-use super::begun::begin;
 use crate::columns::{Answer, Lost, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
+use crate::questions::begun::begin;
 use crate::record_columns::RecordColumns;
 use crate::walk::{Gather, LossLog, Stop, Walk, reader, reader_of};
 

@@ -4,16 +4,16 @@
 use kymo_analyze::{By, Key, Sample, SampleGroup, Series, Sink, What};
 use kymo_feed::Visit;
 
-use super::begun::{begin, doubt_bits};
-use super::latency_index::indexed;
-use super::latency_pass::{LatencyPass, LatencyRequest, pass};
-use super::only::Only;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::{begin, doubt_bits};
+use crate::questions::latencies::index::indexed;
+use crate::questions::latencies::only::Only;
+use crate::questions::latencies::pass::{LatencyPass, LatencyRequest, pass};
 use crate::walk::{Few, Gather, LOSSES_MAX, LossLog, Stop, Walk};
 
 /// Kinds that are looked for, the most telling first, and their titles.

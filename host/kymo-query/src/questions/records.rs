@@ -6,13 +6,13 @@ use kymo_ctf::read::{Item, Loss, Record};
 use kymo_export::json::{Wide, push_fields};
 use kymo_feed::{LossAt, clamp};
 
-use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::filter::Filters;
 use crate::learn::{Learn, is_state};
 use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::begin;
 use crate::walk::{self, LossSpan, Stop};
 
 /// How far a search goes back at first, ns; then four times as far, again and again.

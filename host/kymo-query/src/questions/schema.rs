@@ -4,12 +4,12 @@
 use kymo_analyze::{ValueKind, What};
 use kymo_filter::Context;
 
-use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::begin;
 use crate::questions::values::is_number;
 use crate::walk::Stop;
 

@@ -1,27 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spans between two events, nested by thread or by key [spec/view.md 4.7].
 
+pub(super) mod drawn;
+pub(super) mod index;
+pub(super) mod keep;
+pub(super) mod open;
+pub(super) mod parts;
+pub(super) mod read;
+pub(super) mod rows;
+pub(super) mod slice;
+
 use kymo_analyze::{Doubt, LostUntil, Sample, Sink, State};
 use kymo_feed::{LossAt, Seen, Visit};
 use kymo_filter::Waiting;
 
-use super::begun::{begin, damage_note};
-use super::framed::{self, tell_frame};
-use super::keep_spans::kept;
-use super::overview::records_about;
-use super::slice::Slice;
-use super::slice_drawn::Drawn;
-use super::slice_index;
-use super::slice_open::{OpenSlices, Wanted};
-use super::slice_parts::{OpenSlice, PART, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices, KnownSpans};
-use super::slice_rows::{KEYS_MAX, KeyTexts, RowChoice};
 use crate::columns::Answer;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
 use crate::pixels::Pixels;
+use crate::questions::begun::{begin, damage_note};
+use crate::questions::framed::{self, tell_frame};
+use crate::questions::overview::records_about;
+use crate::questions::slices::drawn::Drawn;
+use crate::questions::slices::keep::kept;
+use crate::questions::slices::open::{OpenSlices, Wanted};
+use crate::questions::slices::parts::{OpenSlice, PART, TakeSlices};
+use crate::questions::slices::read::{Indexed, IndexedSlices, KnownSpans};
+use crate::questions::slices::rows::{KEYS_MAX, KeyTexts, RowChoice};
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 use crate::span::Spans;
 use crate::walk::{Few, Gather, Stop, Walk, Walked};
@@ -154,7 +162,7 @@ pub fn slices(of: &Opened, parameters: &mut Parameters, stop: &Stop) -> Result<A
     let most = parameters.number("most", 1..=u64::MAX)?;
     let mut told = None;
     let make = |spans: KnownSpans<'_>, tids: &_| match pixels.shift() {
-        Some(_) => slice_index::indexed(of, spans, (pixels, tids), stop),
+        Some(_) => index::indexed(of, spans, (pixels, tids), stop),
         None => Ok(Err(None)),
     };
     let asker = Asker { question: "slices", has_rows: true };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What threads did, and why they waited [spec/view.md 4.6].
 
+pub(super) mod row;
+
 use std::collections::BTreeMap;
 
 use kymo_analyze::{CallSpan, Doing, Doubt, Sink, State, Thread, ThreadSpan, Until};
@@ -9,9 +11,6 @@ use kymo_index::{
     DamagedSums, LATE_NS, Late as LateWait, Long, PartSums, PicturePlace, Pyramid, Shown, TakeThreads, ThreadPicture,
 };
 
-use super::begun::doubt_bits;
-use super::framed;
-use super::thread_row::{CallShown, InPixel, StateStretch, ThreadRow};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
@@ -19,6 +18,9 @@ use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::people::People;
 use crate::pixels::{Mixed, Pixels};
+use crate::questions::begun::doubt_bits;
+use crate::questions::framed;
+use crate::questions::states::row::{CallShown, InPixel, StateStretch, ThreadRow};
 use crate::walk::{Gather, Stop, TakePictures};
 
 /// Late waits that are listed at most.

@@ -10,11 +10,11 @@ mod rows;
 
 use kymo_analyze::Level;
 
-use super::begun::{begin, doubt_bits};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
+use crate::questions::begun::{begin, doubt_bits};
 use crate::walk::{LOSSES_MAX, LossLog, Stop, Walk, Walked};
 use pass::StatisticsPass;
 use rows::{Row, Sort};

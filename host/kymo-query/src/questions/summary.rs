@@ -10,13 +10,13 @@ use kymo_ctf::write::EnvValue;
 use kymo_feed::LossAt;
 use serde_json::{Map, Value, json};
 
-use super::begun::begin;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::learn::is_state;
 use crate::opened::Opened;
 use crate::pairs;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::begin;
 use crate::walk::{self, LossLog, Stop, Walk};
 
 /// Rows of losses where a question does not say.

@@ -8,7 +8,6 @@ use kymo_analyze::{Event, Head, Sink, State, Thread, ThreadSpan};
 use kymo_feed::Visit;
 use kymo_index::{Cover, PartSums, ThreadSums};
 
-use super::begun::{begin, damage_note};
 use crate::columns::{Answer, Table};
 use crate::doing::{self, Calls, STATES};
 use crate::error::Error;
@@ -16,6 +15,7 @@ use crate::opened::Opened;
 use crate::parameters::{Parameters, Window};
 use crate::people::People;
 use crate::pixels::Pixels;
+use crate::questions::begun::{begin, damage_note};
 use crate::walk::{Gather, Stop, Walk};
 
 /// Times of states, as columns call them, without that of threads that are not there.

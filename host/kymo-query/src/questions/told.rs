@@ -5,10 +5,10 @@
 use kymo_analyze::SPANS_MAX;
 use kymo_analyze::explain::{Referent, Scene, Slice};
 
-use super::begun::doubt_bits;
 use crate::columns::{Answer, Table, Text};
 use crate::error::Error;
 use crate::parameters::{Parameters, Window};
+use crate::questions::begun::doubt_bits;
 
 /// Records so long before and behind a stretch are read, but no more than about so many on each side: they say when
 /// timers were due, and who woke whom.

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A numeric field or context over time [spec/view.md 4.9]: minimum and maximum of each bin, so that no peak vanishes.
 
+pub(super) mod index;
+
 use kymo_analyze::{Class, Field, Record as _, Sink, State, ValueKind};
 use kymo_ctf::read::{FieldKind, Value};
 use kymo_feed::{Payload, Seen, Visit};
 use kymo_index::{DamagedFields, FieldValue, ValueSums};
 
-use super::begun::begin;
-use super::latencies::bins;
-use super::value_index::indexed;
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Parameters;
 use crate::pixels::Pixels;
+use crate::questions::begun::begin;
+use crate::questions::latencies::bins;
+use crate::questions::values::index::indexed;
 use crate::walk::{Few, Gather, LOSSES_MAX, LossLog, Stop, Walk};
 
 /// Where a value is in the records of a class.

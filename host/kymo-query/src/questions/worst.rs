@@ -6,14 +6,14 @@ use kymo_analyze::cause::MissingEvents;
 use kymo_analyze::explain::{Question, together};
 use kymo_analyze::{Key, Sample};
 
-use super::latencies::{LatencyAnswer, find};
-use super::told::{Pieces, SPANS_KEPT};
 use crate::columns::{Answer, Table};
 use crate::error::Error;
 use crate::keep::{Around, Keep, Lead, cause_line};
 use crate::names::NameTable;
 use crate::opened::{Functions, Opened};
 use crate::parameters::{Parameters, Window};
+use crate::questions::latencies::{LatencyAnswer, find};
+use crate::questions::told::{Pieces, SPANS_KEPT};
 use crate::surroundings::Surroundings;
 use crate::walk::{Stop, Walk};
 

@@ -6,7 +6,7 @@ use kymo_index::{LatencyStretch, Rank};
 
 /// Such a series.
 #[derive(Clone, Debug)]
-pub(super) struct CutSeries {
+pub(crate) struct CutSeries {
     /// Of this part.
     pub part: LatencyStretch,
     /// Where that begins, ns.
@@ -20,6 +20,6 @@ pub(super) struct CutSeries {
 }
 
 /// The key of a series where nothing else is kept apart.
-pub(super) fn whole_key(what: What, of: Of) -> Key {
+pub(crate) fn whole_key(what: What, of: Of) -> Key {
     Key { what, of, process: None, tid: None, prio: None, cpu: None }
 }

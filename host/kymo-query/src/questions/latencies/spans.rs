@@ -7,21 +7,21 @@ use kymo_index::{
     BegunSpan, DamagedSums, LatencyPart, LatencyPlace, LatencySeries, LatencyStretch, SpanStretch, UnitContent,
 };
 
-use super::deeper::{FindLongest, complete};
-use super::latency_cut::CutSeries;
-use super::latency_pass::LatencyPass;
-use super::slice::Slice;
-use super::slice_open::Wanted;
-use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{KnownSpans, SpanReader, TakeRead};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::questions::deeper::{FindLongest, complete};
+use crate::questions::latencies::cut::CutSeries;
+use crate::questions::latencies::pass::LatencyPass;
+use crate::questions::slices::open::Wanted;
+use crate::questions::slices::parts::{OpenSlice, TakeSlices};
+use crate::questions::slices::read::{KnownSpans, SpanReader, TakeRead};
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 use crate::walk::{LossLog, Stop};
 
 /// What spans of the index are in the answer.
-pub(super) struct AskedSpans<'o> {
+pub(crate) struct AskedSpans<'o> {
     spans: KnownSpans<'o>,
     /// By number in the index: that in the question.
     numbers: Vec<Option<u16>>,

@@ -9,12 +9,12 @@ use kymo_analyze::hash::Map;
 use kymo_analyze::{Doubt, LostUntil};
 use kymo_index::{BegunSpan, Nesting};
 
-use super::begun::doubt_bits;
-use super::slice::Slice;
-use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_rows::KeyTexts;
 use crate::columns::{Answer, Table, Text};
 use crate::pixels::Pixels;
+use crate::questions::begun::doubt_bits;
+use crate::questions::slices::parts::{OpenSlice, TakeSlices};
+use crate::questions::slices::rows::KeyTexts;
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 
 /// Slices and blocks of an answer at most.
@@ -33,7 +33,7 @@ struct Merged {
 }
 
 /// What was drawn so far.
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     pixels: Pixels,
     nesting: Nesting<SliceRow>,
     /// By row and level: the block that may go on.
@@ -50,7 +50,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub(super) fn new(pixels: Pixels) -> Drawn {
+    pub(crate) fn new(pixels: Pixels) -> Drawn {
         Drawn::of(pixels, DRAWN_MAX)
     }
 
@@ -60,18 +60,18 @@ impl Drawn {
     }
 
     /// From now on these have begun and not ended: their rows and levels.
-    pub(super) fn resume(&mut self, waiting: impl Iterator<Item = (SliceRow, BegunSpan, u16)>) {
+    pub(crate) fn resume(&mut self, waiting: impl Iterator<Item = (SliceRow, BegunSpan, u16)>) {
         self.nesting = Nesting::default();
         waiting.for_each(|(row, begun, level)| self.nesting.resume(row, begun, level));
     }
 
     /// When the first of those that are drawn one by one begins, ns.
-    pub(super) fn first(&self) -> Option<i64> {
+    pub(crate) fn first(&self) -> Option<i64> {
         self.shown.iter().map(|(slice, _)| slice.from).min()
     }
 
     /// Spans that are drawn one by one are doubtful where records were lost since their begin.
-    pub(super) fn doubt(&mut self, lost: &mut LostUntil) {
+    pub(crate) fn doubt(&mut self, lost: &mut LostUntil) {
         self.shown.sort_by_key(|(slice, _)| slice.to);
         for (slice, _) in self.shown.iter_mut().filter(|(slice, _)| !slice.open) {
             slice.doubt |= Doubt::LOST.when(slice.from < lost.at(slice.to));
@@ -79,13 +79,13 @@ impl Drawn {
     }
 
     /// Adds short spans that lie within a pixel: how many, and the length and begin of the longest.
-    pub(super) fn cell(&mut self, (row, level): (SliceRow, u16), pixel: u32, count: u32, longest: (u64, i64)) {
+    pub(crate) fn cell(&mut self, (row, level): (SliceRow, u16), pixel: u32, count: u32, longest: (u64, i64)) {
         let (longest_ns, longest_at) = longest;
         self.merge(Merged { row, level, pixel, last: pixel, count, longest_ns, longest_at });
     }
 
     /// Adds a span, if any of it is in the window; of each row and level in the order of their begins.
-    pub(super) fn add(&mut self, slice: Slice, level: u16) {
+    pub(crate) fn add(&mut self, slice: Slice, level: u16) {
         if self.pixels.cut(slice.from, slice.to.saturating_add(1)).is_none() {
             return;
         }
@@ -169,7 +169,7 @@ impl Drawn {
     }
 
     /// The tables of an answer. For how many spans there was no room.
-    pub(super) fn tables(mut self, answer: &mut Answer, keys: &KeyTexts) -> u64 {
+    pub(crate) fn tables(mut self, answer: &mut Answer, keys: &KeyTexts) -> u64 {
         self.finish();
         let table = slice_table(answer, &self.shown, keys);
         answer.push(table);
@@ -200,7 +200,7 @@ impl Drawn {
     }
 
     /// Whether there are spans of keys that have no row of their own.
-    pub(super) fn has_other_keys(&self) -> bool {
+    pub(crate) fn has_other_keys(&self) -> bool {
         let is_other = |row: &SliceRow| matches!(row, SliceRow::Key(_, None));
         self.shown.iter().map(|(slice, _)| &slice.row).any(is_other)
             || self.merged.iter().chain(self.blocks.values()).chain(&self.last).map(|block| &block.row).any(is_other)

@@ -30,7 +30,7 @@ impl DensityRow {
 
 /// Samples by kind, bin and cell of their length.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Density {
+pub(crate) struct Density {
     /// By kind, then by bin.
     rows: Vec<Vec<DensityRow>>,
 }

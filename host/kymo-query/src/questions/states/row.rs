@@ -10,7 +10,7 @@ use crate::pixels::{PixelRow, Pixels, Stretch};
 
 /// A stretch of a thread that is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StateStretch {
+pub(crate) struct StateStretch {
     pub from: i64,
     pub to: i64,
     pub doing: Doing,
@@ -20,7 +20,7 @@ pub(super) struct StateStretch {
 
 /// A system call that is shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CallShown {
+pub(crate) struct CallShown {
     pub from: i64,
     pub to: i64,
     pub call: CallId,
@@ -31,7 +31,7 @@ pub(super) struct CallShown {
 
 /// Time in calls of one pixel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InPixel {
+pub(crate) struct InPixel {
     pub pixel: u32,
     pub ns: u64,
     pub count: u32,
@@ -39,7 +39,7 @@ pub(super) struct InPixel {
 
 /// All of one thread.
 #[derive(Default)]
-pub(super) struct ThreadRow {
+pub(crate) struct ThreadRow {
     /// Up to when the row is filled, ns; none: there was no stretch yet.
     at: Option<i64>,
     /// What it did last.

@@ -7,18 +7,18 @@ use std::ops::Range;
 use kymo_ctf::read::{Item, Passed, Range as Times, Reader};
 use kymo_index::{BegunSpan, DamagedSums, IndexedSpans, RowSpan, SpanEnd, SpanPairs, SpanRow, SpansAt, WholeSpans};
 
-use super::slice::Slice;
-use super::slice_open::Wanted;
-use super::slice_parts::{OpenSlice, PART, TakeSlices};
 use crate::error::Error;
 use crate::kept::KeptSpans;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::questions::slices::open::Wanted;
+use crate::questions::slices::parts::{OpenSlice, PART, TakeSlices};
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 use crate::walk::{Few, LossLog, Stop};
 
 /// The spans of a window.
-pub(super) struct IndexedSlices<T> {
+pub(crate) struct IndexedSlices<T> {
     pub taken: T,
     /// Not ended, when there were too many.
     pub left_out: u64,
@@ -26,17 +26,17 @@ pub(super) struct IndexedSlices<T> {
 }
 
 /// What is made of the index; else what is wrong with it, if something is.
-pub(super) type Indexed<T> = Result<IndexedSlices<T>, Option<DamagedSums>>;
+pub(crate) type Indexed<T> = Result<IndexedSlices<T>, Option<DamagedSums>>;
 
 /// What takes spans that are read from somewhere on.
-pub(super) trait TakeRead: TakeSlices {
+pub(crate) trait TakeRead: TakeSlices {
     /// What comes now goes on here. What has begun: rows and levels.
     fn resume(&mut self, waiting: Vec<(SliceRow, BegunSpan, u16)>);
 }
 
 /// Spans in parts, of the index or kept.
 #[derive(Clone, Copy)]
-pub(super) struct KnownSpans<'o> {
+pub(crate) struct KnownSpans<'o> {
     pub spans: &'o IndexedSpans,
     /// By number; none where rows are those of threads.
     pub rows: Option<&'o [SliceRow]>,
@@ -44,17 +44,17 @@ pub(super) struct KnownSpans<'o> {
 
 impl<'o> KnownSpans<'o> {
     /// Those of the index.
-    pub(super) fn of_threads(spans: &'o IndexedSpans) -> KnownSpans<'o> {
+    pub(crate) fn of_threads(spans: &'o IndexedSpans) -> KnownSpans<'o> {
         KnownSpans { spans, rows: None }
     }
 
     /// Those that are kept.
-    pub(super) fn of_kept(kept: &'o KeptSpans) -> KnownSpans<'o> {
+    pub(crate) fn of_kept(kept: &'o KeptSpans) -> KnownSpans<'o> {
         KnownSpans { spans: &kept.spans, rows: kept.rows.as_deref() }
     }
 
     /// A row.
-    pub(super) fn row(self, row: SpanRow) -> SliceRow {
+    pub(crate) fn row(self, row: SpanRow) -> SliceRow {
         let number = row.and_then(|number| usize::try_from(number).ok());
         self.rows.map_or(SliceRow::Thread(row), |rows| {
             number.and_then(|number| rows.get(number)).copied().unwrap_or(SliceRow::Thread(None))
@@ -63,7 +63,7 @@ impl<'o> KnownSpans<'o> {
 }
 
 /// Reads the spans of parts.
-pub(super) struct SpanReader<'o> {
+pub(crate) struct SpanReader<'o> {
     of: &'o Opened,
     pub spans: &'o IndexedSpans,
     known: KnownSpans<'o>,
@@ -73,7 +73,7 @@ pub(super) struct SpanReader<'o> {
 }
 
 /// The parts of a window.
-pub(super) struct PartsAround {
+pub(crate) struct PartsAround {
     /// That in which the window begins, where it does not begin with it.
     pub head: Option<usize>,
     /// Those that lie in it.
@@ -84,7 +84,7 @@ pub(super) struct PartsAround {
 
 impl<'o> SpanReader<'o> {
     /// Of some threads; none where it is not known which streams have such records.
-    pub(super) fn new(of: &'o Opened, known: KnownSpans<'o>, wanted: Wanted<'o>) -> Option<SpanReader<'o>> {
+    pub(crate) fn new(of: &'o Opened, known: KnownSpans<'o>, wanted: Wanted<'o>) -> Option<SpanReader<'o>> {
         let spans = known.spans;
         if spans.has_whole() {
             return Some(SpanReader { of, spans, known, is_read: Vec::new(), wanted });
@@ -99,7 +99,7 @@ impl<'o> SpanReader<'o> {
     }
 
     /// The parts of a window.
-    pub(super) fn around(&self, window: Window) -> PartsAround {
+    pub(crate) fn around(&self, window: Window) -> PartsAround {
         let (first, tail) = (self.spans.part_of(window.from), self.spans.part_of(window.to));
         let is_at_begin = window.from <= self.of.base() || self.spans.times(first).0 == Some(window.from);
         let head = Some(first).filter(|_| !is_at_begin && first < tail);
@@ -107,17 +107,17 @@ impl<'o> SpanReader<'o> {
     }
 
     /// The row of a span.
-    pub(super) fn row(&self, row: SpanRow) -> SliceRow {
+    pub(crate) fn row(&self, row: SpanRow) -> SliceRow {
         self.known.row(row)
     }
 
     /// Whether a row is asked for; of keys all are.
-    pub(super) fn wants(&self, row: SpanRow) -> bool {
+    pub(crate) fn wants(&self, row: SpanRow) -> bool {
         self.known.rows.is_some() || self.wanted.has(row)
     }
 
     /// Takes a part from its begin up to a time. What has begun and not ended by then.
-    pub(super) fn part(
+    pub(crate) fn part(
         &self,
         part: usize,
         to: Option<i64>,
@@ -208,7 +208,7 @@ impl<'o> SpanReader<'o> {
 }
 
 /// A span on its way to an answer.
-pub(super) fn slice(of: &SpanEnd, row: SliceRow) -> Slice {
+pub(crate) fn slice(of: &SpanEnd, row: SliceRow) -> Slice {
     let SpanEnd { span, tid, process, name, cpu, from, to, doubt } = *of;
     Slice { span, tid, process, name, cpu, from, to, open: false, doubt, row }
 }

@@ -12,11 +12,11 @@ use kymo_feed::{Seen, Visit, recorders};
 use kymo_filter::PairLatency;
 use kymo_index::{IndexedSpans, KeepHow, NotKept, OpenSpan, RowSpan, SpanEnd, SpanKeeper, SpanRow, StreamCounts};
 
-use super::slice_rows::{KeyTexts, RowChoice};
 use crate::error::Error;
 use crate::kept::{Keeping, KeptSpans, SpanChoice};
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::questions::slices::rows::{KeyTexts, RowChoice};
 use crate::slice_row::SliceRow;
 use crate::span::Spans;
 use crate::walk::{Few, Gather, Stop, Walk};
@@ -32,7 +32,7 @@ fn is_worth(of: &Opened, records_min: u64) -> bool {
 }
 
 /// Spans that are kept; else what to say about that, if something is.
-pub(super) fn kept(of: &Opened, texts: &[String], rows: &RowChoice) -> Result<Arc<KeptSpans>, Option<String>> {
+pub(crate) fn kept(of: &Opened, texts: &[String], rows: &RowChoice) -> Result<Arc<KeptSpans>, Option<String>> {
     let how = of.kept.how.as_ref();
     if !how.is_some_and(|how| !texts.is_empty() && is_worth(of, how.records_min)) {
         return Err(None);
@@ -150,7 +150,7 @@ enum Reading {
 }
 
 /// Keeps the spans of a choice, of all records, in a file that `file` makes. `Ok(Err(_))`: why they cannot be kept.
-pub(super) fn keep(
+pub(crate) fn keep(
     of: &Opened,
     choice: &SpanChoice,
     (file, how): (impl Fn() -> io::Result<File>, KeepHow),

@@ -10,18 +10,18 @@ use kymo_index::{
     DamagedSums, LatencyPart, LatencyPlace, LatencySeries, LatencyStretch, PartSums, Pyramid, UnitContent,
 };
 
-use super::begun::damage_note;
-use super::deeper::{FindLongest, complete};
-use super::keep_spans::kept;
-use super::latency_cut::{CutSeries, whole_key};
-use super::latency_pass::{LatencyPass, LatencyRequest};
-use super::only::Only;
-use super::slice_read::KnownSpans;
-use super::slice_rows::RowChoice;
-use super::span_latencies::AskedSpans;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::questions::begun::damage_note;
+use crate::questions::deeper::{FindLongest, complete};
+use crate::questions::latencies::cut::{CutSeries, whole_key};
+use crate::questions::latencies::only::Only;
+use crate::questions::latencies::pass::{LatencyPass, LatencyRequest};
+use crate::questions::latencies::spans::AskedSpans;
+use crate::questions::slices::keep::kept;
+use crate::questions::slices::read::KnownSpans;
+use crate::questions::slices::rows::RowChoice;
 use crate::walk::{Gather, Stop, TakePictures, Walk, Walked};
 
 /// What is made of the index, or the choice, which is back again: records are to be read.
@@ -34,7 +34,7 @@ fn has(walk: &Walk<'_>, asked: &LatencyRequest, only: &Only<'_>) -> bool {
 }
 
 /// Answers from the index. `notes`: what is wrong with it.
-pub(super) fn indexed<'o>(
+pub(crate) fn indexed<'o>(
     of: &'o Opened,
     walk: &Walk<'o>,
     asked: &LatencyRequest,
@@ -143,7 +143,7 @@ impl TakePictures<LatencyStretch> for LatencyPass<'_> {
 
 impl LatencyPass<'_> {
     /// Takes a series of a part. Whether its samples can be points.
-    pub(super) fn series(&mut self, of: &LatencySeries, shift: u32) -> bool {
+    pub(crate) fn series(&mut self, of: &LatencySeries, shift: u32) -> bool {
         let mut is_chosen = false;
         for (what, series) in of.group.series(of.of) {
             let key = whole_key(what, series);
@@ -182,7 +182,7 @@ impl LatencyPass<'_> {
     }
 
     /// Offers a sample of a series, where it is not known yet.
-    pub(super) fn offer_beyond(&mut self, above: &CutSeries, sample: &Sample) {
+    pub(crate) fn offer_beyond(&mut self, above: &CutSeries, sample: &Sample) {
         if above.known_to.is_none_or(|known| sample.rank() > known) && !sample.doubt.has(Doubt::IDLE) {
             self.offer(above.group, above.of, sample);
         }
@@ -203,7 +203,7 @@ impl LatencyPass<'_> {
     }
 
     /// Whether there may be a point among the samples of a series that are not known.
-    pub(super) fn may_have_points(&mut self, of: &CutSeries) -> bool {
+    pub(crate) fn may_have_points(&mut self, of: &CutSeries) -> bool {
         of.group.series(of.of).any(|(what, series)| {
             let key = whole_key(what, series);
             self.only.takes_group(of.group) && self.is_point(&key) && self.points.wants_behind(of.known_to, key)

@@ -13,18 +13,18 @@ use crate::slice_row::SliceRow;
 use crate::span::SpanKeys;
 
 /// Keys that have rows of their own; spans of others are one row for each pair.
-pub(super) const KEYS_MAX: usize = 512;
+pub(crate) const KEYS_MAX: usize = 512;
 
 /// What spans have rows of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RowChoice {
+pub(crate) struct RowChoice {
     /// By the number of the span: its keys.
     is_by_key: Vec<bool>,
 }
 
 impl RowChoice {
     /// From the parameter `rows`.
-    pub(super) fn take(parameters: &mut Parameters, spans: &[String]) -> Result<RowChoice, Error> {
+    pub(crate) fn take(parameters: &mut Parameters, spans: &[String]) -> Result<RowChoice, Error> {
         let by_key = match parameters.text("rows")?.as_deref() {
             None | Some("thread") => false,
             Some("key") => true,
@@ -34,27 +34,27 @@ impl RowChoice {
     }
 
     /// A row for each thread.
-    pub(super) fn of_threads(spans: &[String]) -> RowChoice {
+    pub(crate) fn of_threads(spans: &[String]) -> RowChoice {
         RowChoice { is_by_key: vec![false; spans.len()] }
     }
 
     /// As it was told.
-    pub(super) fn of(is_by_key: Vec<bool>) -> RowChoice {
+    pub(crate) fn of(is_by_key: Vec<bool>) -> RowChoice {
         RowChoice { is_by_key }
     }
 
     /// By the number of the span: whether it has rows of keys.
-    pub(super) fn by_key(&self) -> &[bool] {
+    pub(crate) fn by_key(&self) -> &[bool] {
         &self.is_by_key
     }
 
     /// Whether some spans have rows of keys.
-    pub(super) fn has_keys(&self) -> bool {
+    pub(crate) fn has_keys(&self) -> bool {
         self.is_by_key.contains(&true)
     }
 
     /// The row of a span.
-    pub(super) fn row(&self, span: u16, key: Option<u32>, tid: Option<i32>) -> SliceRow {
+    pub(crate) fn row(&self, span: u16, key: Option<u32>, tid: Option<i32>) -> SliceRow {
         match self.is_by_key.get(usize::from(span)) {
             Some(true) => SliceRow::Key(span, key),
             _ => SliceRow::Thread(tid),
@@ -69,20 +69,20 @@ fn has_key(span: &str) -> bool {
 
 /// Numbers of keys, in the order in which they come.
 #[derive(Default)]
-pub(super) struct KeyTexts {
+pub(crate) struct KeyTexts {
     numbers: HashMap<String, u32>,
     shown: Vec<String>,
 }
 
 impl KeyTexts {
     /// Those that there are already.
-    pub(super) fn of(shown: &[String]) -> KeyTexts {
+    pub(crate) fn of(shown: &[String]) -> KeyTexts {
         let numbers = shown.iter().cloned().zip(0..).collect();
         KeyTexts { numbers, shown: shown.to_vec() }
     }
 
     /// The number of a key.
-    pub(super) fn number_of(&mut self, key: String) -> Option<u32> {
+    pub(crate) fn number_of(&mut self, key: String) -> Option<u32> {
         if let Some(&number) = self.numbers.get(&key) {
             return Some(number);
         }
@@ -93,12 +93,12 @@ impl KeyTexts {
     }
 
     /// The number of a key that has one.
-    pub(super) fn known(&self, key: &str) -> Option<u32> {
+    pub(crate) fn known(&self, key: &str) -> Option<u32> {
         self.numbers.get(key).copied()
     }
 
     /// The key of a row.
-    pub(super) fn text(&self, row: SliceRow) -> Option<&str> {
+    pub(crate) fn text(&self, row: SliceRow) -> Option<&str> {
         match row {
             SliceRow::Key(_, Some(number)) => self.shown.get(number as usize).map(String::as_str),
             SliceRow::Key(_, None) | SliceRow::Thread(_) => None,

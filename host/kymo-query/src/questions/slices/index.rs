@@ -5,20 +5,20 @@
 use kymo_analyze::LostUntil;
 use kymo_index::{BegunSpan, DamagedSums, SpanItem, SpanStretch};
 
-use super::slice::Slice;
-use super::slice_drawn::Drawn;
-use super::slice_open::{OpenSlices, Wanted};
-use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead, slice};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
 use crate::pixels::Pixels;
+use crate::questions::slices::drawn::Drawn;
+use crate::questions::slices::open::{OpenSlices, Wanted};
+use crate::questions::slices::parts::{OpenSlice, TakeSlices};
+use crate::questions::slices::read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead, slice};
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 use crate::walk::{LossLog, Stop, Walk};
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or losses are not in it.
-pub(super) fn indexed(
+pub(crate) fn indexed(
     of: &Opened,
     spans: KnownSpans<'_>,
     (pixels, tids): (Pixels, &Option<Vec<i32>>),
@@ -44,7 +44,7 @@ pub(super) fn indexed(
 }
 
 /// The losses of a window, where the index has them and they are not damaged.
-pub(super) fn known(walk: &Walk<'_>) -> Option<LossLog> {
+pub(crate) fn known(walk: &Walk<'_>) -> Option<LossLog> {
     walk.known_losses().ok().flatten()
 }
 

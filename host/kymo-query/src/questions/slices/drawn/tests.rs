@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kymo_testing::Random;
 
 use super::*;
-use crate::questions::slice_parts::made::{Made, PIXELS};
+use crate::questions::slices::parts::made::{Made, PIXELS};
 
 type Shown = (SliceRow, u16, u16, i64, i64, bool);
 

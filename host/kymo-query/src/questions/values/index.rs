@@ -10,7 +10,7 @@ use crate::pixels::Pixels;
 ///
 /// # Errors
 /// They are damaged.
-pub(super) fn indexed(of: &Opened, bins: &Pixels, field: &str) -> Result<Option<Vec<ValueSums>>, DamagedFields> {
+pub(crate) fn indexed(of: &Opened, bins: &Pixels, field: &str) -> Result<Option<Vec<ValueSums>>, DamagedFields> {
     let whole = of.indexes.whole();
     let (Some([index]), Some(shift)) = (whole.as_deref(), bins.shift()) else { return Ok(None) };
     // A context may have any name.

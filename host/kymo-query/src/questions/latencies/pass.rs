@@ -12,19 +12,19 @@ use kymo_analyze::{
 use kymo_feed::{DEVICES, LossAt, Seen, Visit, device_of, recorders};
 use kymo_index::{Pyramid, Rank, cell_of};
 
-use super::density::Density;
-use super::latency_cut::CutSeries;
-use super::only::Only;
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::people::People;
 use crate::pixels::Pixels;
+use crate::questions::latencies::cut::CutSeries;
+use crate::questions::latencies::density::Density;
+use crate::questions::latencies::only::Only;
 use crate::span::Spans;
 use crate::walk::{Gather, Stop, Walk, Walked};
 
 /// What is asked for.
 #[derive(Clone)]
-pub(super) struct LatencyRequest {
+pub(crate) struct LatencyRequest {
     /// The kinds.
     pub what: Vec<What>,
     /// Texts of spans.
@@ -42,32 +42,32 @@ pub(super) struct LatencyRequest {
 }
 
 /// One pass.
-pub(super) struct LatencyPass<'v> {
+pub(crate) struct LatencyPass<'v> {
     pub latency: Latency,
     pub spans: Spans<'v>,
-    pub(super) bins: Option<Pixels>,
-    pub(super) density: Density,
-    pub(super) points: Points,
-    pub(super) people: People,
+    pub(crate) bins: Option<Pixels>,
+    pub(crate) density: Density,
+    pub(crate) points: Points,
+    pub(crate) people: People,
     /// Priorities are no key: those of users' spans are what is told of their threads.
     has_people: bool,
     /// Names are those of the index.
-    pub(super) are_named: bool,
-    pub(super) devices: BTreeMap<u64, String>,
+    pub(crate) are_named: bool,
+    pub(crate) devices: BTreeMap<u64, String>,
     device_class: Option<usize>,
-    pub(super) only: Only<'v>,
+    pub(crate) only: Only<'v>,
     /// What is open ends with no record: whether it counts.
     takes_all: bool,
     /// Where parts of the window come from.
-    pub(super) pyramid: Option<&'v Pyramid>,
+    pub(crate) pyramid: Option<&'v Pyramid>,
     /// Begin of the window; `None`: that of the trace.
-    pub(super) from: Option<i64>,
+    pub(crate) from: Option<i64>,
     /// Series of parts of which not all samples are known.
-    pub(super) cut: Vec<CutSeries>,
+    pub(crate) cut: Vec<CutSeries>,
 }
 
 /// The longest samples.
-pub(super) struct Points {
+pub(crate) struct Points {
     limit: usize,
     past: Option<u64>,
     ending: Option<i64>,
@@ -134,7 +134,7 @@ impl Points {
 }
 
 impl<'o> LatencyPass<'o> {
-    pub(super) fn new(of: &'o Opened, asked: &LatencyRequest, only: Only<'o>) -> Result<LatencyPass<'o>, Error> {
+    pub(crate) fn new(of: &'o Opened, asked: &LatencyRequest, only: Only<'o>) -> Result<LatencyPass<'o>, Error> {
         // Of the worst of a series only their names matter here: points are kept beside it.
         let (what, recorders) = (asked.what.clone(), recorders(&of.traces));
         let mut latency = Latency::new(Options { what, by: asked.by, worst_max: 2, recorders, ..Options::default() });
@@ -169,7 +169,7 @@ impl<'o> LatencyPass<'o> {
     }
 
     /// Takes the samples that were made since.
-    pub(super) fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         for (key, sample) in self.latency.samples() {
             if !self.only.takes(&key, &sample, &self.devices) {
                 continue;
@@ -182,7 +182,7 @@ impl<'o> LatencyPass<'o> {
     }
 
     /// Takes what is known at the end.
-    pub(super) fn finish(&mut self, walked: &Walked) {
+    pub(crate) fn finish(&mut self, walked: &Walked) {
         self.drain();
         self.points.cut();
         self.people.finish(&walked.state);
@@ -267,7 +267,7 @@ impl Gather for LatencyPass<'_> {
 }
 
 /// Goes through the records of a window.
-pub(super) fn pass<'o>(
+pub(crate) fn pass<'o>(
     of: &'o Opened,
     walk: Walk<'o>,
     asked: &LatencyRequest,

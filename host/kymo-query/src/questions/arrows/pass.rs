@@ -12,7 +12,7 @@ use crate::walk::Gather;
 const CUT_MIN: usize = 512;
 
 /// The longest waits.
-pub(super) struct LongestWaits {
+pub(crate) struct LongestWaits {
     limit: usize,
     pub list: Vec<WakeArrow>,
     /// The last one, where there are as many as are wanted.
@@ -45,14 +45,14 @@ impl LongestWaits {
 }
 
 /// A part of which not all wake-ups are known.
-pub(super) struct CutWakes {
+pub(crate) struct CutWakes {
     pub part: WakeStretch,
     /// Up to there they are; of `None` it is known of none.
     pub known_to: Option<WakeRank>,
 }
 
 /// One pass.
-pub(super) struct ArrowPass<'p> {
+pub(crate) struct ArrowPass<'p> {
     /// None twice; `None`: of all.
     pub tids: Option<Vec<i32>>,
     /// `None`: the index does not tell how many there are of several threads.

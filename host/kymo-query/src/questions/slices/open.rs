@@ -5,32 +5,32 @@ use std::cmp::Reverse;
 
 use kymo_analyze::{Doubt, State};
 
-use super::slice::Slice;
-use super::slice_parts::OpenSlice;
+use crate::questions::slices::parts::OpenSlice;
+use crate::questions::slices::slice::Slice;
 
 /// Slices that have not ended, of an answer at most.
 const OPEN_MAX: usize = 4096;
 
 /// Whose spans are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'t> {
+pub(crate) struct Wanted<'t> {
     /// None: all.
     pub tids: &'t Option<Vec<i32>>,
 }
 
 impl Wanted<'_> {
-    pub(super) fn has(self, tid: Option<i32>) -> bool {
+    pub(crate) fn has(self, tid: Option<i32>) -> bool {
         self.tids.as_ref().is_none_or(|tids| tid.is_some_and(|tid| tids.contains(&tid)))
     }
 }
 
 /// Those of a window, each with its key where it has a row of that.
 #[derive(Debug, Default)]
-pub(super) struct OpenSlices(Vec<(Slice, String)>);
+pub(crate) struct OpenSlices(Vec<(Slice, String)>);
 
 impl OpenSlices {
     /// Adds one. `lost_until`: before this time records are missing, ns.
-    pub(super) fn add(&mut self, of: OpenSlice, key: String, state: &State, (to, lost_until): (i64, i64)) {
+    pub(crate) fn add(&mut self, of: OpenSlice, key: String, state: &State, (to, lost_until): (i64, i64)) {
         let OpenSlice { row, span, tid, from } = of;
         if from >= to {
             return;
@@ -43,7 +43,7 @@ impl OpenSlices {
     }
 
     /// The newest, if there are many: one whose end is missing stays open for good. How many others there are.
-    pub(super) fn newest(mut self) -> (Vec<(Slice, String)>, u64) {
+    pub(crate) fn newest(mut self) -> (Vec<(Slice, String)>, u64) {
         self.0.sort_by_key(|(slice, _)| (Reverse(slice.from), slice.span, slice.tid));
         let left_out = self.0.len().saturating_sub(OPEN_MAX) as u64;
         self.0.truncate(OPEN_MAX);

@@ -7,10 +7,10 @@ mod tests;
 use kymo_analyze::hash::Map;
 use kymo_index::{BegunSpan, FLAME_DEPTH_MAX, FlameSums, WaitingPlaces, divided, longer, within};
 
-use super::slice::Slice;
-use super::slice_parts::{OpenSlice, TakeSlices};
 use crate::columns::{Answer, Table};
 use crate::pixels::Pixels;
+use crate::questions::slices::parts::{OpenSlice, TakeSlices};
+use crate::questions::slices::slice::Slice;
 
 /// Frames that an answer has at most.
 const FRAMES_MAX: usize = 8192;
@@ -53,7 +53,7 @@ impl FlameFrame {
 }
 
 /// The frames, parents before what lies within them.
-pub(super) struct Frames {
+pub(crate) struct Frames {
     pixels: Pixels,
     list: Vec<FlameFrame>,
     /// Those that spans of one kind share, but for those that had not ended at the end of a part.
@@ -69,23 +69,23 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(pixels: Pixels) -> Frames {
+    pub(crate) fn new(pixels: Pixels) -> Frames {
         let (list, index, waiting) = (Vec::new(), Map::default(), Map::default());
         Frames { pixels, list, index, waiting, all_end: false, joined: 0, left_out: 0 }
     }
 
     /// Without a span. Whatever will have begun ends in the window.
-    pub(super) fn of_ended(pixels: Pixels) -> Frames {
+    pub(crate) fn of_ended(pixels: Pixels) -> Frames {
         Frames { all_end: true, ..Frames::new(pixels) }
     }
 
     /// What comes now goes on somewhere else: what has begun is told of anew.
-    pub(super) fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         self.waiting.clear();
     }
 
     /// Adds spans of a thread that lie within others: the pairs of these and of their own, the outermost first.
-    pub(super) fn add(&mut self, tid: Option<i32>, path: &[u16], sums: &FlameSums) {
+    pub(crate) fn add(&mut self, tid: Option<i32>, path: &[u16], sums: &FlameSums) {
         let (mut at, mut parent) = (None, None);
         for span in path {
             parent = at;
@@ -109,7 +109,7 @@ impl Frames {
     }
 
     /// Spans for which there was no place.
-    pub(super) fn leave_out(&mut self, spans: u64) {
+    pub(crate) fn leave_out(&mut self, spans: u64) {
         self.left_out = self.left_out.saturating_add(spans);
     }
 
@@ -205,7 +205,7 @@ impl Frames {
 
 impl Frames {
     /// Adds what they are to an answer.
-    pub(super) fn tell(mut self, answer: &mut Answer) {
+    pub(crate) fn tell(mut self, answer: &mut Answer) {
         self.finish();
         answer.set("frames_left_out", self.left_out);
         let all = || self.list.iter();

@@ -4,7 +4,7 @@
 use kymo_testing::Random;
 
 use super::*;
-use crate::questions::slice_parts::made::{Made, PIXELS};
+use crate::questions::slices::parts::made::{Made, PIXELS};
 
 type Path = Vec<u16>;
 

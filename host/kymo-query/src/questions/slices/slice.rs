@@ -8,7 +8,7 @@ use crate::slice_row::SliceRow;
 
 /// A span of a thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
+pub(crate) struct Slice {
     pub span: u16,
     pub tid: Option<i32>,
     pub process: Option<i32>,

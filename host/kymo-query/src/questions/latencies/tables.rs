@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use kymo_analyze::{Key, Latency, Sample, Series};
 use kymo_index::cell_range;
 
-use super::begun::doubt_bits;
-use super::density::Density;
-use super::latency_pass::LatencyPass;
 use crate::columns::{Answer, Table};
 use crate::doing::{By as Waker, by_waker};
 use crate::names::NameTable;
+use crate::questions::begun::doubt_bits;
+use crate::questions::latencies::density::Density;
+use crate::questions::latencies::pass::LatencyPass;
 
-pub(super) fn series_table(
+pub(crate) fn series_table(
     answer: &mut Answer,
     series: &[(&Key, &Series)],
     latency: &Latency,
@@ -54,7 +54,7 @@ pub(super) fn series_table(
     table
 }
 
-pub(super) fn histogram_table(series: &[(&Key, &Series)]) -> Table {
+pub(crate) fn histogram_table(series: &[(&Key, &Series)]) -> Table {
     let mut buckets = Vec::new();
     for (row, (_, series)) in series.iter().enumerate() {
         buckets.extend(series.histogram.buckets().map(|bucket| (row as u32, bucket)));
@@ -66,7 +66,7 @@ pub(super) fn histogram_table(series: &[(&Key, &Series)]) -> Table {
         .column("count", buckets.iter().map(|(_, bucket)| bucket.count))
 }
 
-pub(super) fn density_table(answer: &mut Answer, density: &Density) -> Table {
+pub(crate) fn density_table(answer: &mut Answer, density: &Density) -> Table {
     let cells: Vec<_> = density.cells().collect();
     let kinds: Vec<_> = cells.iter().map(|(what, ..)| answer.texts.text(what.name())).collect();
     Table::new("density")
@@ -77,7 +77,7 @@ pub(super) fn density_table(answer: &mut Answer, density: &Density) -> Table {
         .column("count", cells.iter().map(|(.., count)| *count))
 }
 
-pub(super) fn point_table(answer: &mut Answer, pass: &LatencyPass<'_>, series: &[(&Key, &Series)]) -> Table {
+pub(crate) fn point_table(answer: &mut Answer, pass: &LatencyPass<'_>, series: &[(&Key, &Series)]) -> Table {
     let rows: HashMap<Key, u32> = series.iter().enumerate().map(|(row, (key, _))| (**key, row as u32)).collect();
     let list = &pass.points.list;
     let (mut names, mut wakers) = (Vec::new(), Vec::new());

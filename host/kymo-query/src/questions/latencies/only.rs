@@ -14,12 +14,12 @@ use crate::opened::{Functions, Opened};
 use crate::parameters::Parameters;
 
 /// A kind of latency by its name.
-pub(super) fn kind(name: &str) -> Option<What> {
+pub(crate) fn kind(name: &str) -> Option<What> {
     What::ALL.iter().find(|(_, known)| *known == name).map(|(what, _)| *what)
 }
 
 /// The choice; what is not given holds for all.
-pub(super) struct Only<'o> {
+pub(crate) struct Only<'o> {
     kind: Option<What>,
     of: Option<OfText<'o>>,
     process: Option<i32>,

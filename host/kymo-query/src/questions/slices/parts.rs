@@ -4,19 +4,19 @@
 //! it finds it.
 
 #[cfg(test)]
-pub(super) mod made;
+pub(crate) mod made;
 
 use kymo_index::BegunSpan;
 
-use super::slice::Slice;
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 
 /// Spans of a part.
-pub(super) const PART: usize = 1 << 16;
+pub(crate) const PART: usize = 1 << 16;
 
 /// A span that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpenSlice {
+pub(crate) struct OpenSlice {
     pub row: SliceRow,
     pub span: u16,
     pub tid: Option<i32>,
@@ -25,13 +25,13 @@ pub(super) struct OpenSlice {
 
 impl OpenSlice {
     /// As it waits for its end.
-    pub(super) fn begun(&self) -> BegunSpan {
+    pub(crate) fn begun(&self) -> BegunSpan {
         (self.span, self.from)
     }
 }
 
 /// What spans are made into.
-pub(super) trait TakeSlices {
+pub(crate) trait TakeSlices {
     /// Takes those that ended since the last part, and all that have begun and not ended.
     fn part(&mut self, ended: Vec<Slice>, begun: &[OpenSlice]);
 }

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kymo_index::{BegunSpan, DamagedSums, FlamePart, FlameSums, SpanStretch};
 
-use super::flame_frames::Frames;
-use super::slice::Slice;
-use super::slice_index::known;
-use super::slice_open::Wanted;
-use super::slice_parts::{OpenSlice, TakeSlices};
-use super::slice_read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::pixels::Pixels;
+use crate::questions::flame::frames::Frames;
+use crate::questions::slices::index::known;
+use crate::questions::slices::open::Wanted;
+use crate::questions::slices::parts::{OpenSlice, TakeSlices};
+use crate::questions::slices::read::{Indexed, IndexedSlices, KnownSpans, SpanReader, TakeRead};
+use crate::questions::slices::slice::Slice;
 use crate::slice_row::SliceRow;
 use crate::walk::{Stop, Walk};
 
@@ -24,7 +24,7 @@ const READ_SHARE: usize = 4;
 const READ_MIN: usize = 16;
 
 /// Answers from the index. `Ok(Err(_))`: the records are to be read, as it is damaged, or has too little.
-pub(super) fn indexed(
+pub(crate) fn indexed(
     of: &Opened,
     spans: KnownSpans<'_>,
     (pixels, tids): (Pixels, &Option<Vec<i32>>),

@@ -5,16 +5,16 @@ use kymo_analyze::{Sink, Thread, ThreadSpan};
 use kymo_feed::Visit;
 use kymo_index::{DamagedSums, PartSums, Piece, Pyramid, UnitContent, WakeArrow, WakePart, WakeRank, WakeStretch};
 
-use super::arrow_pass::{ArrowPass, CutWakes};
-use super::begun::damage_note;
-use super::deeper::{FindLongest, complete};
 use crate::error::Error;
 use crate::opened::Opened;
 use crate::parameters::Window;
+use crate::questions::arrows::pass::{ArrowPass, CutWakes};
+use crate::questions::begun::damage_note;
+use crate::questions::deeper::{FindLongest, complete};
 use crate::walk::{Gather, Stop, TakePictures, Walk, Walked};
 
 /// Answers from the index. `None`: records are to be read. `notes`: what is wrong with it.
-pub(super) fn indexed<'o>(
+pub(crate) fn indexed<'o>(
     of: &'o Opened,
     window: Window,
     (tids, limit): (Option<&[i32]>, usize),
