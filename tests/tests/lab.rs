@@ -95,9 +95,10 @@ fn inheritance_is_seen_where_it_is_and_missed_where_it_is_not() {
     let with = record(lab.kymo(&["pi", "-l", "20", "--json"]));
     let without = record(lab.kymo(&["pi", "-l", "20", "--no-inherit", "--json"]));
     assert_eq!((&with["counts"]["behind_middle"], &without["counts"]["behind_middle"]), (&0.into(), &20.into()));
-    // The middle thread works ten times as long as the low one, which is what the high one waits for then.
-    let median = |record: &Value| record["series"][0]["mean"].as_f64().expect("a mean");
-    assert!(median(&without) > 4.0 * median(&with), "{} {}", median(&with), median(&without));
+    // The middle thread works ten times as long as the low one, which is what the high one waits for then. The shortest
+    // are compared: a machine that stands still for some milliseconds makes one of the others as long.
+    let least = |record: &Value| record["series"][0]["min"].as_u64().expect("ns");
+    assert!(least(&without) > 4 * least(&with), "{} {}", least(&with), least(&without));
 }
 
 #[test]
