@@ -43,7 +43,8 @@ LAYERS = {
         ("draw", "draw"),
         ("timeline", "timeline"),
         ("tabs", "tabs"),
-        ("several", "several lake"),
+        ("several", "several"),
+        ("lake", "lake"),
         # The two pages.
         ("pages", "main lake_page"),
     ],

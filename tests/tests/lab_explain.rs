@@ -195,6 +195,10 @@ fn a_locks_owner_is_named_and_who_kept_it_from_running() {
     let record = record(&std::fs::read_to_string(&file).expect("a result"));
     let samples = explained(&record);
     assert_eq!(samples.len(), 10);
+    // Else the time that the host of a guest took is told of interrupts, and nobody is warned.
+    let blind = record["causes"]["cannot_see"].as_array().expect("a list").iter();
+    let is_warned = blind.filter_map(Value::as_str).any(|text| text.contains("steal") && text.contains("handler"));
+    assert_eq!(is_warned, record["environment"]["hypervisor"] != "none", "{}", record["causes"]["cannot_see"]);
     // All were injected. The machine may hold one up for longer than the lock's owner did; the owner is told then, too.
     let signatures: Vec<_> = samples.iter().map(|worst| &worst["budget"]["signature"]).collect();
     let by_owner = signatures.iter().filter(|signature| **signature == "lock_owner pi-low").count();

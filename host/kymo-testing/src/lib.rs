@@ -143,3 +143,35 @@ impl Random {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+
+    /// Where this process itself writes the file, some of the 400 cannot be run (9, when it was tried).
+    #[test]
+    fn a_copied_program_can_be_run_while_others_start_programs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_done.load(Ordering::Relaxed) {
+                        Command::new("true").status().expect("coreutils");
+                    }
+                });
+            }
+            let mut refused = 0;
+            for number in 0..400 {
+                let path = folder.path().join(number.to_string());
+                copy_program(Path::new("/bin/true"), &path);
+                refused += u32::from(Command::new(&path).status().is_err());
+            }
+            is_done.store(true, Ordering::Relaxed);
+            assert_eq!(refused, 0, "of 400");
+        });
+    }
+}
